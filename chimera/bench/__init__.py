@@ -1,0 +1,1 @@
+"""Benchmark tasks: load, run, grade."""

@@ -1,0 +1,1 @@
+"""The loop, the context budget and the data they work on."""

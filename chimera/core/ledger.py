@@ -1,0 +1,123 @@
+"""What happened in a run, kept as facts while it happens. The compaction note is written from it, never from memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRead:
+    """A range of a text file was shown to the model."""
+
+    path: str
+    """Relative to the workspace, `/` as separator; `@run/...` for files of the run directory."""
+    first: int
+    """First line shown, counted from 1; 0 for an empty file."""
+    last: int
+    total: int
+    """Lines in the whole file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChanged:
+    """A file was written by one of the file tools."""
+
+    path: str
+    added: int
+    removed: int
+    line: int
+    """Where the last change begins, counted from 1: restoration shows the region around it."""
+    created: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRun:
+    """A shell command ended, or was ended."""
+
+    command: str
+    exit_code: int | None
+    """None when it was killed (timeout, interruption)."""
+    error: str = ""
+    """For a failure: the most telling line of its output, else empty."""
+
+
+Fact = FileRead | FileChanged | CommandRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """The last result of the user's `--verify` command."""
+
+    command: str
+    passed: bool
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTotal:
+    """All changes of one file added up."""
+
+    added: int = 0
+    removed: int = 0
+    times: int = 0
+    created: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTotal:
+    """All runs of one command: how often, and how the last one ended."""
+
+    exit_code: int | None
+    error: str
+    times: int
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The facts of a run, added up per file and per command, newest last. Complete: nothing is ever dropped."""
+
+    changed: dict[str, ChangeTotal] = field(default_factory=dict)
+    read: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """Path -> disjoint ranges of lines, ascending."""
+    commands: dict[str, CommandTotal] = field(default_factory=dict)
+    verification: Verification | None = None
+    edited: FileChanged | None = None
+    """The last change: the file being edited."""
+    news: int = 0
+    """Grows by one with every change and with every command or range not seen before."""
+
+    def add(self, fact: Fact) -> None:
+        """Record one fact."""
+        match fact:
+            case FileRead():
+                self._add_range(fact.path, fact.first, fact.last)
+            case FileChanged():
+                total = self.changed.pop(fact.path, ChangeTotal())
+                self.changed[fact.path] = ChangeTotal(
+                    added=total.added + fact.added,
+                    removed=total.removed + fact.removed,
+                    times=total.times + 1,
+                    created=total.created or fact.created,
+                )
+                self.edited = fact
+                self.news += 1
+            case CommandRun():
+                before = self.commands.pop(fact.command, None)
+                times = before.times if before else 0
+                self.commands[fact.command] = CommandTotal(fact.exit_code, fact.error, times + 1)
+                self.news += before is None
+
+    def open_errors(self) -> dict[str, CommandTotal]:
+        """Commands whose last run failed, newest last."""
+        return {command: total for command, total in self.commands.items() if total.exit_code != 0}
+
+    def _add_range(self, path: str, first: int, last: int) -> None:
+        ranges = self.read.pop(path, ())
+        merged: list[tuple[int, int]] = []
+        for low, high in sorted((*ranges, (first, last))):
+            if merged and low <= merged[-1][1] + 1:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+            else:
+                merged.append((low, high))
+        self.read[path] = tuple(merged)
+        self.news += self.read[path] != ranges

@@ -1,0 +1,107 @@
+"""Messages, tool calls and usage: the words of the conversation. No behaviour beyond their wire form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call the model asked for."""
+
+    id: str
+    """Unique within its message; the result carries the same id."""
+    name: str
+    arguments: str
+    """JSON text of an object. In a history it always parses; what the model really sent may not have."""
+
+    def wire(self) -> dict[str, Any]:
+        """The call in the OpenAI chat format, with its keys in a fixed order."""
+        return {
+            "id": self.id,
+            "type": "function",
+            "function": {"name": self.name, "arguments": self.arguments},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of the conversation."""
+
+    role: Role
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Only on assistant messages, in the order in which they are run."""
+    tool_call_id: str | None = None
+    """Only on tool messages: the call that this one answers."""
+    digest: str = field(default="", compare=False)
+    """Only on tool messages: one factual line that may stand for the content. Never sent."""
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Reasoning fields that belong to an assistant message and must go back with it, in the provider's own names."""
+
+    def wire(self) -> dict[str, Any]:
+        """The message in the OpenAI chat format, with its keys in a fixed order (prompt caches compare bytes)."""
+        wire: dict[str, Any] = {"role": self.role}
+        if self.role == "tool":
+            wire["tool_call_id"] = self.tool_call_id
+        wire["content"] = self.content if self.content or not self.tool_calls else None
+        wire.update(self.extra)
+        if self.tool_calls:
+            wire["tool_calls"] = [call.wire() for call in self.tool_calls]
+        return wire
+
+
+def system(content: str) -> Message:
+    """A system message."""
+    return Message(role="system", content=content)
+
+
+def user(content: str) -> Message:
+    """A user message."""
+    return Message(role="user", content=content)
+
+
+def assistant(content: str = "", *tool_calls: ToolCall, extra: Mapping[str, Any] | None = None) -> Message:
+    """An assistant message."""
+    return Message(role="assistant", content=content, tool_calls=tool_calls, extra=extra or {})
+
+
+def tool_result(call_id: str, content: str, *, digest: str = "") -> Message:
+    """The answer to one tool call."""
+    return Message(role="tool", tool_call_id=call_id, content=content, digest=digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one model call or, added up, of a run."""
+
+    input_tokens: int = 0
+    """The whole prompt as the provider counts it; the cached part is included once."""
+    output_tokens: int = 0
+    """What the model wrote, reasoning included."""
+    cached_input_tokens: int = 0
+    """The part of `input_tokens` that was served from a prompt cache."""
+    cache_write_tokens: int = 0
+    """The part of `input_tokens` that was written to a prompt cache."""
+    reasoning_tokens: int = 0
+    """The part of `output_tokens` that is reasoning, where the provider says so."""
+    estimated: bool = False
+    """True where the provider reported nothing (in a sum: for at least one call) and the numbers are our estimate."""
+    cost_usd: float | None = 0.0
+    """None where the price is unknown. A sum with an unknown part is unknown."""
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            estimated=self.estimated or other.estimated,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+        )

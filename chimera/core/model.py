@@ -1,0 +1,66 @@
+"""What a model must offer. The core knows this protocol and no vendor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from chimera.core.messages import Message, Usage
+
+FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request to a model, exactly as it is meant to be sent."""
+
+    messages: tuple[Message, ...]
+    """Legal for a strict provider: each tool call is answered once, directly after its message, in call order."""
+    tools: tuple[dict[str, Any], ...] = ()
+    """Tool schemas in the OpenAI form, `{"type": "function", "function": {...}}`."""
+    max_tokens: int
+    """Bound of the completion in tokens. An adapter may lower it to what the model can write at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """One whole reply. A stream that was cut before its finish reason never becomes one."""
+
+    message: Message
+    """Role assistant. The arguments of its calls are as the model wrote them: they may be broken JSON."""
+    finish_reason: FinishReason
+    usage: Usage | None = None
+    """None where the provider reported nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """How much one request may hold, prompt and completion together."""
+
+    tokens: int
+    source: str
+    """Where the number is from, for people: "argument", "registry", "server", "unknown", "refusal", ..."""
+
+
+OnText = Callable[[str], None]
+
+
+class Model(Protocol):
+    """A chat model with tool calls. `name` is what the record shows, `window` is None where nobody knows it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def window(self) -> Window | None: ...
+
+    def complete(self, request: Request, on_text: OnText) -> Completion:
+        """Return the reply, passing text to `on_text` as it arrives (for display only).
+
+        Raises:
+            ContextOverflowError: the provider refused the request for its size.
+            ModelAuthError: the key is missing or refused, or there is no such model.
+            ModelError: any other fault that outlasted the retries.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Adapters that turn a provider into a `Model`, and the scripted model."""

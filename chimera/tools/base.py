@@ -1,0 +1,102 @@
+"""What a tool is, and how one call becomes exactly one output.
+
+A `ToolError` is for the model and becomes a failed output; anything else a tool raises is a bug and surfaces.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from chimera.core.ledger import Fact
+from chimera.core.plan import Plan
+from chimera.errors import ToolError
+from chimera.tools.schema import check_arguments, parse_arguments
+
+Effect = Literal["read", "edit", "command", "plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """What one call came to."""
+
+    text: str
+    """For the model, strict UTF-8 without control characters but newline and tab; admission may cut it."""
+    digest: str
+    """One factual line that can stand for `text` once the turn is old: what ran and how it ended."""
+    ok: bool = True
+    exit_code: int | None = None
+    """Only for commands; None when killed."""
+    size: int | None = None
+    """Bytes of the whole output where `text` is only its head and tail."""
+    spool: Path | None = None
+    """File with the whole output. Whoever runs the tool keeps it or deletes it."""
+    facts: tuple[Fact, ...] = ()
+    plan: Plan | None = None
+    """The plan that replaces the old one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool as advertised and as run. Made by a factory over the workspace."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON schema of the arguments, an object."""
+    effect: Effect
+    run: Callable[..., ToolOutput]
+    """Called with the checked arguments as keywords. Raises `ToolError` for what the model should read."""
+
+    def schema(self) -> dict[str, Any]:
+        """The tool in the form in which it is sent."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+
+Approve = Callable[[Tool, Mapping[str, Any]], None]
+"""Called before a tool runs; raises `ToolError` to deny, with the reason as the model should read it."""
+
+
+class ToolSet:
+    """The tools of a run, in the fixed order in which they are advertised."""
+
+    def __init__(self, tools: Sequence[Tool], *, approve: Approve | None = None) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._approve = approve
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(self._tools.values())
+
+    def schemas(self) -> tuple[dict[str, Any], ...]:
+        """What is sent as `tools`, byte-identical on every step."""
+        return tuple(tool.schema() for tool in self._tools.values())
+
+    def run(self, name: str, arguments: str) -> ToolOutput:
+        """Run one call. `arguments` is the JSON text as the model wrote it."""
+        try:
+            tool = self._find(name)
+            values = check_arguments(parse_arguments(arguments), tool.parameters, tool=name)
+            if self._approve is not None:
+                self._approve(tool, values)
+            return tool.run(**values)
+        except ToolError as error:
+            return failed(
+                str(error), digest=f"{name} failed: {str(error).splitlines()[0][:100] if str(error) else ''}"
+            )
+
+    def _find(self, name: str) -> Tool:
+        if name in self._tools:
+            return self._tools[name]
+        close = difflib.get_close_matches(name.lower(), self._tools, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ToolError(f"There is no tool named {name!r}.{hint} The tools are: {', '.join(self._tools)}.")
+
+
+def failed(text: str, *, digest: str) -> ToolOutput:
+    """An output that tells the model what went wrong."""
+    return ToolOutput(text=text, digest=digest, ok=False)

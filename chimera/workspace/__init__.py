@@ -1,0 +1,1 @@
+"""The one folder a run works in: paths, sandbox, snapshots, lock."""
