@@ -219,3 +219,9 @@ def parse_model_options(pairs: list[str]) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             options[key.strip()] = value
     return options
+
+
+def set_default_environment(values: Mapping[str, str]) -> None:
+    """Set process variables that are not set yet: some libraries are configured in no other way."""
+    for name, value in values.items():
+        os.environ.setdefault(name, value)  # noqa: TID251

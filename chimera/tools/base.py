@@ -8,35 +8,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from chimera.core.ledger import Fact
-from chimera.core.plan import Plan
+from chimera.core.outputs import ToolOutput
 from chimera.errors import ToolError
 from chimera.tools.schema import check_arguments, parse_arguments
 
+__all__ = ["Approve", "Effect", "Tool", "ToolOutput", "ToolSet", "failed"]
+
 Effect = Literal["read", "edit", "command", "plan"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOutput:
-    """What one call came to."""
-
-    text: str
-    """For the model, strict UTF-8 without control characters but newline and tab; admission may cut it."""
-    digest: str
-    """One factual line that can stand for `text` once the turn is old: what ran and how it ended."""
-    ok: bool = True
-    exit_code: int | None = None
-    """Only for commands; None when killed."""
-    size: int | None = None
-    """Bytes of the whole output where `text` is only its head and tail."""
-    spool: Path | None = None
-    """File with the whole output. Whoever runs the tool keeps it or deletes it."""
-    facts: tuple[Fact, ...] = ()
-    plan: Plan | None = None
-    """The plan that replaces the old one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,249 @@
+"""The ReAct loop. Read `run` and `step` first: they are the algorithm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from chimera import prompts
+from chimera.core.context import Context
+from chimera.core.context_budget import ContextBudget, floor_fields
+from chimera.core.ledger import CommandRun, Verification
+from chimera.core.messages import ToolCall
+from chimera.core.model import Completion, Model
+from chimera.core.outputs import ToolOutput
+from chimera.core.replies import Reply, broken_calls, read_reply
+from chimera.core.state import Limits, RunResult, RunState, Stop, StopReason
+from chimera.core.tokens import TokenCounter
+from chimera.errors import ContextOverflowError, ModelAuthError, ModelError
+from chimera.record.events import Emit, Event
+from chimera.record.run_directory import RunFiles
+from chimera.tools.base import ToolSet
+from chimera.workspace.paths import Workspace
+
+MAX_BAD_COMPLETIONS = 3
+"""In a row: empty, cut, or with nothing but broken arguments."""
+MAX_VERIFICATIONS = 3
+_INLINE_OUTPUT_BYTES = 16 * 1024
+
+Verify = Callable[[], ToolOutput]
+"""Runs the user's check; its output carries one `CommandRun` fact."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked the run to stop. Its argument is the signal's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """A model, tools and a workspace, and the loop that brings them together. One run at a time."""
+
+    model: Model
+    tools: ToolSet
+    workspace: Workspace
+    budget: ContextBudget
+    limits: Limits = field(default_factory=Limits)
+    files: RunFiles = field(default_factory=RunFiles.temporary)
+    verify: Verify | None = None
+    system: str = prompts.SYSTEM
+    emit: Emit = lambda event: None
+    clock: Callable[[], float] = time.monotonic
+    counter: TokenCounter = field(default_factory=TokenCounter)
+
+    def run(self, task: str) -> RunResult:
+        """Work on a task until something gives a reason to stop. Expected ends are results, never exceptions."""
+        state = self._begin(task)
+        try:
+            while state.stop is None:
+                self.step(state)
+        except KeyboardInterrupt as signal:
+            state.stop = _interrupted(signal)
+        self._context.conclude(state)
+        return RunResult.of(state, model=self.model.name)
+
+    def step(self, state: RunState) -> None:
+        """One step: limits, context, one completion, its calls. Sets `state.stop` when there is a reason to."""
+        state.stop = self.limits.reached(state, self.clock()) or self._context.fit(state)
+        if state.stop is not None:
+            return
+        state.steps += 1
+        completion = self._complete(state)
+        if completion is None:
+            return
+        reply = read_reply(completion)
+        if fault := self._bad_reply(state, reply):
+            state.stop = fault
+        elif reply.fault:
+            self._context.answer_back(state, reply.message, reply.fault)
+        elif reply.message.tool_calls:
+            self._run_calls(state, reply)
+        else:
+            self._answer(state, reply)
+
+    @property
+    def _context(self) -> Context:
+        return Context(
+            counter=self.counter,
+            schemas=self.tools.schemas(),
+            workspace=self.workspace,
+            files=self.files,
+            emit=self.emit,
+        )
+
+    def _begin(self, task: str) -> RunState:
+        state = self._context.begin(self.system, task, self.budget, self.clock())
+        self._emit(
+            "run_started",
+            task=task,
+            model=self.model.name,
+            window=self.budget.window.tokens,
+            window_source=self.budget.window.source,
+            budget=self.budget.budget,
+            trigger=self.budget.trigger,
+            floor=floor_fields(state.floor),
+        )
+        if self.budget.window.source == "unknown":
+            self._context.warn(
+                state,
+                f"The context window of {self.model.name!r} is unknown: assuming {self.budget.window.tokens:,} tokens. "
+                "Set it with --window.",
+            )
+        return state
+
+    def _complete(self, state: RunState) -> Completion | None:
+        """One completion. A refusal for size is answered once with a smaller request; other faults stop the run."""
+        for refused_before in (False, True):
+            try:
+                return self._send(state)
+            except ContextOverflowError as refusal:
+                message = f"The provider refused the request for its size even after compaction. {refusal}"
+                again = Stop(StopReason.CONTEXT_OVERFLOW, message=message)
+                state.stop = again if refused_before else self._context.learn(state, refusal)
+            except ModelAuthError as fault:
+                state.stop = Stop(StopReason.AUTH_ERROR, message=str(fault))
+            except ModelError as fault:
+                state.stop = Stop(StopReason.MODEL_ERROR, message=str(fault))
+            if state.stop is not None:
+                break
+        return None
+
+    def _send(self, state: RunState) -> Completion:
+        request = self._context.request(state)
+        start = self.clock()
+        completion = self.model.complete(request, lambda text: self._emit("text", text=text))
+        usage = self._context.observe(state, completion.message, completion.usage)
+        self._emit(
+            "completion",
+            step=state.steps,
+            message=completion.message.wire(),
+            finish_reason=completion.finish_reason,
+            usage=asdict(usage),
+            latency_ms=round((self.clock() - start) * 1000),
+        )
+        return completion
+
+    def _bad_reply(self, state: RunState, reply: Reply) -> Stop | None:
+        """Count replies that cannot be used; the stop once there are too many in a row."""
+        if not (reply.fault or broken_calls(reply)):
+            state.bad_completions = 0
+            return None
+        state.bad_completions += 1
+        if state.bad_completions < MAX_BAD_COMPLETIONS:
+            return None
+        why = reply.fault or "The arguments of its calls were not JSON objects."
+        message = (
+            f"{MAX_BAD_COMPLETIONS} replies in a row could not be used; the model was told of the last: {why}"
+        )
+        return Stop(StopReason.BAD_COMPLETION, message=message)
+
+    def _run_calls(self, state: RunState, reply: Reply) -> None:
+        """Run the calls in order; each gets exactly one result, and the turn joins the history whole."""
+        calls = reply.message.tool_calls
+        outputs = [
+            self._run_call(state, call, text) for call, text in zip(calls, reply.arguments, strict=True)
+        ]
+        verdict = state.progress.judge(
+            (call.name, text, output.text, output.ok)
+            for call, text, output in zip(calls, reply.arguments, outputs, strict=True)
+        )
+        if verdict == "nudge":
+            outputs[-1] = replace(outputs[-1], text=outputs[-1].text + prompts.NUDGE)
+        self._context.admit(state, reply.message, outputs)
+        if verdict == "stop":
+            message = "The same calls kept bringing the same results, or every call failed. See the record of the run."
+            state.stop = Stop(StopReason.NO_PROGRESS, message=message)
+
+    def _run_call(self, state: RunState, call: ToolCall, arguments: str) -> ToolOutput:
+        self._emit("tool_started", step=state.steps, id=call.id, name=call.name, arguments=arguments)
+        output = self._timed(state, call, lambda: self.tools.run(call.name, arguments))
+        for fact in output.facts:
+            state.ledger.add(fact)
+        if output.plan is not None:
+            state.plan = output.plan
+            tasks = [{"title": task.title, "status": task.status} for task in output.plan.tasks]
+            self._emit("plan", step=state.steps, text=output.plan.text, tasks=tasks)
+        return output
+
+    def _timed(self, state: RunState, call: ToolCall, run: Callable[[], ToolOutput]) -> ToolOutput:
+        """Run something that has an output, and record the output: inline, or by name where it is long."""
+        start = self.clock()
+        output = run()
+        duration_ms = round((self.clock() - start) * 1000)
+        size = output.size if output.size is not None else len(output.text.encode())
+        output = replace(output, size=size)
+        where: dict[str, Any] = {"output": output.text}
+        if size > _INLINE_OUTPUT_BYTES:
+            output = replace(output, kept=self.files.keep_output(output.text, output.spool), spool=None)
+            where = {"output_file": output.kept}
+        elif output.spool is not None:
+            output.spool.unlink(missing_ok=True)
+            output = replace(output, spool=None)
+        self._emit(
+            "tool_finished",
+            step=state.steps,
+            id=call.id,
+            name=call.name,
+            ok=output.ok,
+            bytes=size,
+            cut=output.kept is not None,
+            exit_code=output.exit_code,
+            duration_ms=duration_ms,
+            digest=output.digest,
+            **where,
+        )
+        return output
+
+    def _answer(self, state: RunState, reply: Reply) -> None:
+        """The model is done. If there is a check, it decides; its failure goes back to the model, a few times."""
+        if self.verify is not None and not self._verified(state, reply, self.verify):
+            return
+        state.answer = reply.message.content
+        state.stop = Stop(StopReason.ANSWERED)
+
+    def _verified(self, state: RunState, reply: Reply, verify: Verify) -> bool:
+        call = ToolCall(id=f"verify_{state.steps}", name="verify", arguments="{}")
+        self._emit("tool_started", step=state.steps, id=call.id, name=call.name, arguments=call.arguments)
+        output = self._timed(state, call, verify)
+        (run,) = (fact for fact in output.facts if isinstance(fact, CommandRun))
+        state.ledger.verification = Verification(command=run.command, passed=output.ok, error=run.error)
+        if output.ok:
+            return True
+        state.failed_verifications += 1
+        left = MAX_VERIFICATIONS - state.failed_verifications
+        if left == 0:
+            message = f"The check `{run.command}` failed {MAX_VERIFICATIONS} times: {run.error}"
+            state.stop = Stop(StopReason.VERIFY_FAILED, message=message)
+            return False
+        text = prompts.verification_failed(run.command, output.text, attempts_left=left)
+        self._context.answer_back(state, reply.message, text)
+        return False
+
+    def _emit(self, kind: Any, **fields: Any) -> None:
+        self.emit(Event(kind, fields))
+
+
+def _interrupted(signal: KeyboardInterrupt) -> Stop:
+    name = str(signal.args[0]) if isinstance(signal, Interrupted) and signal.args else "SIGINT"
+    return Stop(StopReason.INTERRUPTED, detail=name, message=f"Interrupted by {name}. The record is kept.")

@@ -1,0 +1,165 @@
+"""compact(): a shorter history that is still legal, still knows its task, and says what it cost.
+
+A pure function. The system message, the tools and the task are never touched; turns are kept, masked (each result
+becomes one factual line) or removed as wholes; state and note come from the caller's stores, not from a model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from chimera.core.context_budget import FILE_SHARE, NOTE_SHARE, PLAN_SHARE, ContextBudget, Part, Room
+from chimera.core.history import History, Turn
+from chimera.core.messages import Message
+from chimera.core.restoration import Restored, frame, render_file, render_note, render_plan
+from chimera.core.tokens import TokenCounter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """What came of one attempt. All sizes are estimates of the whole request, tools included."""
+
+    history: History
+    """The shorter history; the very history that went in where nothing changed."""
+    changed: bool
+    """True only if the history is smaller by the minimum gain and now fits below the trigger."""
+    before: int
+    after: int
+    parts: dict[str, int]
+    """Size after, by part: fixed, plan, file, note, turns."""
+    kept_turns: int
+    """Turns left verbatim."""
+    masked_turns: int
+    """Turns left with their results as one line each."""
+    removed_turns: int
+    tight: bool = False
+    """The result lies between target and trigger: the next compaction will not be far."""
+    failure: Part | None = None
+    """Where nothing changed: the part that is in the way."""
+    archive: str = ""
+    """The text that is no longer in the history, whole, for people and for `search`."""
+
+
+def compact(
+    history: History, restored: Restored, budget: ContextBudget, room: Room, counter: TokenCounter
+) -> Compaction:
+    """Shrink a history to the target of the room.
+
+    The room is filled in this order: the newest turn, plan and task list, the file being edited, the note (each
+    within its cap), further turns from new to old, verbatim, then masked.
+    """
+    before = room.fixed - history.task_tokens + history.tokens
+    unchanged = _unchanged(history, before, room)
+    if not history.turns:
+        return replace(unchanged, failure="pinned")
+    *older, newest = history.turns
+    left = room.trigger - 1 - room.fixed - newest.tokens
+    if left < 0:
+        return replace(unchanged, failure="tail")
+
+    parts = _restored_parts(restored, room, left, counter)
+    restated = counter.with_context(history, frame(parts.values()))
+    total = room.fixed - history.task_tokens + restated.opening_tokens + newest.tokens
+    verbatim, total = _take(reversed(older), room.target - total, total, budget.keep_turns - 1)
+    rest = older[: len(older) - len(verbatim)]
+    limit = len(rest) if budget.mode == "mask" else budget.keep_turns - 1 - len(verbatim)
+    candidates = (mask(turn, restored.archive, counter) for turn in reversed(rest))
+    masked, total = _take(candidates, room.target - total, total, limit)
+
+    turns = (*reversed(masked), *reversed(verbatim), newest)
+    removed = rest[: len(rest) - len(masked)]
+    if before - total < room.min_gain or total >= room.trigger:
+        pinned = room.fixed + sum(map(counter.text, parts.values())) >= room.trigger
+        return replace(unchanged, after=total, failure="pinned" if pinned else "tail")
+    sizes = {name: counter.text(text) for name, text in parts.items()}
+    return Compaction(
+        history=replace(restated, turns=turns),
+        changed=True,
+        before=before,
+        after=total,
+        parts={"fixed": room.fixed, **sizes, "turns": sum(turn.tokens for turn in turns)},
+        kept_turns=sum(not turn.masked for turn in turns),
+        masked_turns=sum(turn.masked for turn in turns),
+        removed_turns=len(removed),
+        tight=total > room.target,
+        archive=_archive_text(history, removed, rest[len(removed) :]),
+    )
+
+
+def mask(turn: Turn, archive: str, counter: TokenCounter) -> Turn:
+    """The turn with each result as one factual line: what ran, how it ended, its size, where its text is."""
+    if turn.masked:
+        return turn
+    replies = tuple(_masked(reply, archive, counter) for reply in turn.replies)
+    return counter.turn(turn.assistant, *replies, masked=True)
+
+
+def _masked(reply: Message, archive: str, counter: TokenCounter) -> Message:
+    if reply.role != "tool":
+        return reply
+    where = "" if "in full: " in reply.digest else f"; in full: {archive}"
+    line = f"[{reply.digest or 'result'}; {len(reply.content.splitlines())} lines{where}]"
+    return replace(reply, content=line) if counter.text(line) < counter.text(reply.content) else reply
+
+
+def _restored_parts(restored: Restored, room: Room, left: int, counter: TokenCounter) -> dict[str, str]:
+    """Plan, file and note, each within its cap and all within what the newest turn leaves."""
+    left -= counter.text(frame([])) + 8
+    plan = render_plan(
+        restored.plan, restored.ledger.verification, min(room.share(PLAN_SHARE), left), counter
+    )
+    left -= counter.text(plan)
+    file = render_file(restored.file, min(room.share(FILE_SHARE), left), counter)
+    left -= counter.text(file)
+    note = render_note(restored, min(room.share(NOTE_SHARE), left), counter)
+    return {"plan": plan, "file": file, "note": note}
+
+
+def _take(turns: Iterable[Turn], room: int, total: int, limit: int) -> tuple[list[Turn], int]:
+    """The first turns that fit into the room, and the total with them."""
+    taken: list[Turn] = []
+    for turn in turns:
+        if len(taken) >= limit or turn.tokens > room:
+            break
+        taken.append(turn)
+        room -= turn.tokens
+        total += turn.tokens
+    return taken, total
+
+
+def _unchanged(history: History, before: int, room: Room) -> Compaction:
+    return Compaction(
+        history=history,
+        changed=False,
+        before=before,
+        after=before,
+        parts={"fixed": room.fixed, "turns": sum(turn.tokens for turn in history.turns)},
+        kept_turns=sum(not turn.masked for turn in history.turns),
+        masked_turns=sum(turn.masked for turn in history.turns),
+        removed_turns=0,
+    )
+
+
+def _archive_text(history: History, removed: list[Turn], masked: list[Turn]) -> str:
+    """Every byte that leaves the history, readable: the old context block, removed turns, results now masked."""
+    blocks = (
+        [f"# Context block replaced by this compaction\n\n{history.context}\n"] if history.context else []
+    )
+    blocks += [_turn_text("Turn removed", turn) for turn in removed]
+    blocks += [_turn_text("Turn masked", turn) for turn in masked if not turn.masked]
+    return "\n".join(blocks)
+
+
+def _turn_text(heading: str, turn: Turn) -> str:
+    lines = [f"# {heading}", "", turn.assistant.content]
+    if turn.assistant.extra:
+        lines.append(json.dumps(dict(turn.assistant.extra), ensure_ascii=False))
+    lines += [f"## call {call.id}: {call.name}\n{call.arguments}" for call in turn.assistant.tool_calls]
+    for reply in turn.replies:
+        lines += [
+            f"## {'result of ' + reply.tool_call_id if reply.tool_call_id else reply.role}",
+            reply.content,
+        ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,250 @@
+"""Keeps every request of a run below the trigger: the floor check, admission, compaction, learning from a refusal."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from chimera.core.admission import admit, cut
+from chimera.core.compaction import Compaction, compact
+from chimera.core.context_budget import REFUSED_SHARE, ContextBudget, Part, Room, check_floor, floor_ledger
+from chimera.core.history import Turn
+from chimera.core.messages import Message, Usage, user
+from chimera.core.model import Request, Window
+from chimera.core.outputs import ToolOutput
+from chimera.core.restoration import EditedFile, Restored
+from chimera.core.state import RunState, Stop, StopReason
+from chimera.core.tokens import TokenCounter
+from chimera.errors import ContextOverflowError, ToolError
+from chimera.record.events import Emit, Event
+from chimera.record.run_directory import RunFiles
+from chimera.tools.schema_compact import compact_schema
+from chimera.workspace.paths import Workspace
+
+# A file above this is restored as one line: reading it at each compaction would cost more than it helps.
+_MAX_RESTORED_BYTES = 10 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What the loop asks about the window. Stateless: all that changes is in the `RunState`."""
+
+    counter: TokenCounter
+    schemas: tuple[dict[str, Any], ...]
+    workspace: Workspace
+    files: RunFiles
+    emit: Emit
+
+    def begin(self, system_text: str, task: str, budget: ContextBudget, started: float) -> RunState:
+        """The state of a run before its first step, with the floor measured and checked."""
+        history = self.counter.history(system_text, task)
+        floor = self.counter.floor(history.system, self.schemas)
+        state = RunState(history=history, floor=floor, budget=budget, started=started)
+        state.uncompacted_tokens = floor.total + history.task_tokens
+        state.stop = self._check_floor(state)
+        return state
+
+    def fit(self, state: RunState) -> Stop | None:
+        """Compact if the request about to be sent is at or above the trigger. The stop if that cannot help."""
+        if self._estimate(state) < self._room(state).trigger:
+            return None
+        return self._compact(state)
+
+    def request(self, state: RunState) -> Request:
+        """The next request, counted and recorded."""
+        estimate = self._estimate(state)
+        size = state.budget.calibration.size(estimate)
+        state.peak_prompt_tokens = max(state.peak_prompt_tokens, size)
+        state.prompt_tokens_sent += size
+        parts = {
+            "system": state.floor.system,
+            "tools": sum(state.floor.tools.values()),
+            "task": state.history.task_tokens,
+            "context": state.history.opening_tokens - state.history.task_tokens,
+            "turns": sum(turn.tokens for turn in state.history.turns),
+        }
+        self.emit(
+            Event("prompt", {"step": state.steps, "estimated": estimate, "calibrated": size, "parts": parts})
+        )
+        room_left = state.budget.window.tokens - size
+        max_tokens = min(room_left, state.budget.calibration.size(self._room(state).completion_cap))
+        return Request(messages=state.history.messages(), tools=self.schemas, max_tokens=max(1, max_tokens))
+
+    def observe(self, state: RunState, reply: Message, usage: Usage | None) -> Usage:
+        """Take a reply's usage into account, or our own estimate of it where the provider reports none."""
+        estimate = self._estimate(state)
+        if usage is None or usage.input_tokens <= 0:
+            size = state.budget.calibration.size
+            known = usage.cost_usd if usage else None
+            usage = Usage(
+                input_tokens=size(estimate),
+                output_tokens=size(self.counter.message(reply)),
+                estimated=True,
+                cost_usd=known,
+            )
+        else:
+            state.budget = state.budget.observe(estimate, usage.input_tokens)
+        state.usage += usage
+        return usage
+
+    def admit(self, state: RunState, assistant: Message, outputs: Sequence[ToolOutput]) -> None:
+        """Add a turn with the results of its calls, cut to what a turn may take."""
+        state.newest_outputs = tuple(outputs)
+        self._add(state, self._turn(state, assistant, outputs))
+
+    def answer_back(self, state: RunState, assistant: Message, text: str) -> None:
+        """Add a turn in which the loop itself answers a message without calls."""
+        size = self.counter.text(text)
+        cap = self._room(state).turn_cap - self.counter.message(assistant)
+        if size > cap:
+            whole = ToolOutput(text=text, digest="output of the check")
+            text = cut(whole, size, cap, self.counter, name=self.files.keep_output(text))
+        state.newest_outputs = ()
+        self.emit(Event("message", {"role": "user", "content": text}))
+        self._add(state, self.counter.turn(assistant, user(text)))
+
+    def learn(self, state: RunState, refusal: ContextOverflowError) -> Stop | None:
+        """Believe a refusal: a smaller window, the newest results cut again, and a compaction if it takes one."""
+        refused = self._estimate(state)
+        size = state.budget.calibration.size(refused)
+        named = refusal.limit is not None and 0 < refusal.limit < state.budget.window.tokens
+        tokens = refusal.limit if named and refusal.limit else max(1, int(REFUSED_SHARE * size))
+        state.budget = state.budget.with_window(Window(tokens=tokens, source="refusal"))
+        self.warn(
+            state,
+            f"The provider refused a request of about {size:,} tokens. Window is now {tokens:,} "
+            f"({'as it says' if named else 'a guess: 0.85 of that request'}); --window sets it.",
+        )
+        self._cut_again(state)
+        if stop := self._check_floor(state) or self.fit(state):
+            return stop
+        if self._estimate(state) >= refused:
+            return Stop(StopReason.CONTEXT_OVERFLOW, message=f"The request cannot be made smaller. {refusal}")
+        return None
+
+    def conclude(self, state: RunState) -> None:
+        """At the end of a run: say so if the margin made it compact although nothing would have overflowed."""
+        peak = state.budget.calibration.size(state.uncompacted_tokens)
+        if state.compactions and peak < state.budget.window.tokens:
+            self.warn(
+                state,
+                f"Without compaction this run would have peaked at {peak:,} tokens, within the window of "
+                f"{state.budget.window.tokens:,}: --budget-fraction or --trigger set the margin.",
+            )
+
+    def warn(self, state: RunState, text: str) -> None:
+        """Tell the user, once per text."""
+        if text not in state.warnings:
+            state.warnings.append(text)
+            self.emit(Event("warning", {"text": text}))
+
+    def _estimate(self, state: RunState) -> int:
+        return state.floor.total + state.history.tokens
+
+    def _room(self, state: RunState) -> Room:
+        return Room.of(state.budget, state.floor, state.history.task_tokens)
+
+    def _check_floor(self, state: RunState) -> Stop | None:
+        compacted = [compact_schema(schema) for schema in self.schemas]
+        compact_total = self.counter.floor(state.history.system, compacted).total
+        shortfall = check_floor(state.budget, state.floor, state.history.task_tokens, compact_total)
+        if shortfall is None:
+            return None
+        return Stop(StopReason.CANNOT_SHRINK, shortfall.part, shortfall.message)
+
+    def _turn(self, state: RunState, assistant: Message, outputs: Sequence[ToolOutput]) -> Turn:
+        def keep(output: ToolOutput) -> str:
+            spool = output.spool if output.spool and output.spool.exists() else None
+            return self.files.keep_output(output.text, spool)
+
+        cap = self._room(state).turn_cap
+        return self.counter.turn(assistant, *admit(assistant, outputs, cap, self.counter, keep))
+
+    def _add(self, state: RunState, turn: Turn) -> None:
+        state.history = state.history.with_turn(turn)
+        state.uncompacted_tokens += turn.tokens
+
+    def _cut_again(self, state: RunState) -> None:
+        """Admit the newest results once more: they came in under the cap of a larger window."""
+        *older, newest = state.history.turns or (None,)
+        if newest is None or not state.newest_outputs:
+            return
+        turn = self._turn(state, newest.assistant, state.newest_outputs)
+        if turn.tokens < newest.tokens:
+            state.history = replace(state.history, turns=(*older, turn))
+
+    def _compact(self, state: RunState) -> Stop | None:
+        room = self._room(state)
+        restored = Restored(
+            plan=state.plan,
+            ledger=state.ledger,
+            file=self._edited_file(state),
+            archive=self.files.next_archive(),
+            earlier_archives=self.files.archives,
+        )
+        result = compact(state.history, restored, state.budget, room, self.counter)
+        archive = self.files.keep_archive(result.archive) if result.changed else None
+        self._emit_compaction(state, result, restored, archive)
+        if not result.changed:
+            return self._cannot_shrink(state, result.failure or "tail", result)
+        state.history = result.history
+        state.compactions += 1
+        if state.tight.note(tight=result.tight, step=state.steps, news=state.ledger.news):
+            return self._cannot_shrink(state, "tail", result)
+        return None
+
+    def _edited_file(self, state: RunState) -> EditedFile | None:
+        edited = state.ledger.edited
+        if edited is None:
+            return None
+        try:
+            place = self.workspace.locate(edited.path)
+            content = self.workspace.read_bytes(place, max_bytes=_MAX_RESTORED_BYTES)
+        except ToolError as fault:
+            return EditedFile(path=edited.path, problem=str(fault).splitlines()[0])
+        if b"\0" in content:
+            return EditedFile(path=edited.path, problem=f"now binary, {len(content):,} bytes")
+        return EditedFile(
+            path=edited.path,
+            text=content.decode("utf-8", "replace").removeprefix("\ufeff"),
+            line=edited.line,
+            sha256=hashlib.sha256(content).hexdigest(),
+        )
+
+    def _emit_compaction(
+        self, state: RunState, result: Compaction, restored: Restored, archive: str | None
+    ) -> None:
+        size = state.budget.calibration.size
+        file = restored.file
+        fields = {
+            "step": state.steps,
+            "changed": result.changed,
+            "before": size(result.before),
+            "after": size(result.after),
+            "parts": {name: size(tokens) for name, tokens in result.parts.items()},
+            "removed_turns": result.removed_turns,
+            "masked_turns": result.masked_turns,
+            "kept_turns": result.kept_turns,
+            "mode": state.budget.mode,
+            "tight": result.tight,
+            "archive": archive,
+            "restored": [{"path": file.path, "sha256": file.sha256 or None}] if file else [],
+            "failure": result.failure,
+        }
+        self.emit(Event("compaction", fields))
+
+    def _cannot_shrink(self, state: RunState, part: Part, result: Compaction) -> Stop:
+        why = {
+            "tail": "the newest turn leaves no room for anything else",
+            "pinned": "with task, plan and task list nothing is left for one turn",
+        }.get(part, part)
+        size = state.budget.calibration.size
+        sizes = f"{size(result.before):,} tokens, {size(result.after):,} at best"
+        lines = [
+            f"The history cannot be shrunk below the trigger: {why} ({sizes}).",
+            *floor_ledger(state.budget, state.floor, state.history.task_tokens),
+            "The work done so far is kept. A larger window (--window) or --budget-fraction would let it go on.",
+        ]
+        return Stop(StopReason.CANNOT_SHRINK, part, "\n".join(lines))

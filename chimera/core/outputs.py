@@ -1,0 +1,31 @@
+"""What a tool call came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from chimera.core.ledger import Fact
+from chimera.core.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """What one call came to."""
+
+    text: str
+    """For the model, strict UTF-8 without control characters but newline and tab; admission may cut it."""
+    digest: str
+    """One factual line that can stand for `text` once the turn is old: what ran and how it ended."""
+    ok: bool = True
+    exit_code: int | None = None
+    """Only for commands; None when killed."""
+    size: int | None = None
+    """Bytes of the whole output where `text` is only its head and tail."""
+    spool: Path | None = None
+    """File with the whole output. Whoever runs the tool keeps it or deletes it."""
+    kept: str | None = None
+    """The name under which the whole output can be read, once it is kept."""
+    facts: tuple[Fact, ...] = ()
+    plan: Plan | None = None
+    """The plan that replaces the old one."""

@@ -1,0 +1,85 @@
+"""A reply as it may join the history: always legal, whatever the model wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from chimera.core.messages import Message, ToolCall, assistant
+from chimera.core.model import Completion
+
+_ILLEGAL_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_MAX_NAME = 64
+PLACEHOLDER = "(empty reply)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A completion, made legal."""
+
+    message: Message
+    """Its calls have unique ids and arguments that are JSON objects; it is never empty."""
+    arguments: tuple[str, ...] = ()
+    """Per call, in order: the arguments as the model wrote them. Only these are run."""
+    fault: str = ""
+    """Why the reply cannot be used, as the model should read it. Nothing of such a reply is run."""
+
+
+def read_reply(completion: Completion) -> Reply:
+    """The reply behind a completion: an answer (no calls), calls, or a fault."""
+    content = _clean(completion.message.content)
+    extra = completion.message.extra
+    if completion.finish_reason == "length":
+        fault = (
+            "Your reply was cut at the output limit, so nothing of it was run and it does not count as an answer. "
+            "Write less at a time: split a large file into several smaller edits."
+        )
+        return Reply(message=assistant(content or "(cut reply)", extra=extra), fault=fault)
+    if completion.finish_reason == "content_filter":
+        fault = "The provider's filter withheld your reply. Go on with the task in another way."
+        return Reply(message=assistant(content or "(filtered reply)", extra=extra), fault=fault)
+    if not completion.message.tool_calls:
+        if content.strip():
+            return Reply(message=assistant(content, extra=extra))
+        fault = "Your reply was empty. Call a tool to go on, or give your final answer as text."
+        return Reply(message=assistant(PLACEHOLDER, extra=extra), fault=fault)
+    return _with_calls(completion.message, content)
+
+
+def _with_calls(message: Message, content: str) -> Reply:
+    taken: set[str] = set()
+    calls = tuple(_legal_call(call, taken) for call in message.tool_calls)
+    arguments = tuple(_clean(call.arguments) for call in message.tool_calls)
+    return Reply(message=assistant(content, *calls, extra=message.extra), arguments=arguments)
+
+
+def broken_calls(reply: Reply) -> bool:
+    """Whether the arguments of every call are no JSON object."""
+    return bool(reply.arguments) and not any(
+        text.strip() == "" or _is_object(text) for text in reply.arguments
+    )
+
+
+def _legal_call(call: ToolCall, taken: set[str]) -> ToolCall:
+    name = _ILLEGAL_NAME.sub("_", call.name)[:_MAX_NAME] or "unnamed"
+    call_id = _clean(call.id) or "call"
+    unique, number = call_id, 1
+    while unique in taken:
+        number += 1
+        unique = f"{call_id}_{number}"
+    taken.add(unique)
+    arguments = _clean(call.arguments)
+    return ToolCall(id=unique, name=name, arguments=arguments if _is_object(arguments) else "{}")
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _clean(text: str) -> str:
+    """The text without lone surrogates, which no provider can read back."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,152 @@
+"""One counter for everything that is sent. The only module that knows tiktoken.
+
+Estimates are of the request as sent: contents, names, ids and arguments of calls, results, and the `tools` payload in
+its compact form. A `Calibration` corrects them by what the provider reports; a size is always estimate times factor.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from chimera.core.history import History, Turn
+from chimera.core.messages import Message, system, user
+
+logger = logging.getLogger(__name__)
+
+ENCODING = "cl100k_base"
+# What chat formats add around each message (role, separators) and around a request: OpenAI's cookbook on counting
+# tokens gives 3 a message plus 1 for a name, and 3 to prime the reply.
+MESSAGE_OVERHEAD = 4
+CALL_OVERHEAD = 4
+REQUEST_OVERHEAD = 3
+# Encoding in slices bounds the regular expression's stack (a million spaces overflow it) and costs 0.04 % more tokens.
+_SLICE = 20_000
+# How far a provider's count may move our estimate. Beyond it the report is more likely wrong than the estimate.
+FACTOR_RANGE = (0.5, 2.0)
+_LOWERING_RATE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How a provider's counts relate to our estimates."""
+
+    factor: float = 1.0
+
+    def observe(self, estimate: int, reported: int) -> Calibration:
+        """After a reply: raised at once, since an underestimate overflows; lowered smoothly."""
+        if estimate <= 0 or reported <= 0:
+            return self
+        low, high = FACTOR_RANGE
+        seen = min(max(reported / estimate, low), high)
+        factor = seen if seen > self.factor else self.factor + _LOWERING_RATE * (seen - self.factor)
+        return Calibration(factor)
+
+    def size(self, estimate: int) -> int:
+        """The size in the provider's tokens, rounded up."""
+        return math.ceil(estimate * self.factor)
+
+    def estimate(self, size: int) -> int:
+        """The largest estimate whose size is at most `size`."""
+        return int(size / self.factor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """What every request carries whatever the history: system message and tool schemas. Uncalibrated."""
+
+    system: int
+    """The system message, with the overhead of a request."""
+    tools: Mapping[str, int]
+    """Per tool, in the order in which they are advertised."""
+
+    @property
+    def total(self) -> int:
+        return self.system + sum(self.tools.values())
+
+
+class TokenCounter:
+    """Counts text, messages and schemas. Loads its vocabulary at the first count and needs no network."""
+
+    def text(self, text: str) -> int:
+        """Tokens of a text. What looks like a special token is plain text."""
+        encode = _encoder()
+        return sum(encode(text[start : start + _SLICE]) for start in range(0, len(text), _SLICE))
+
+    def message(self, message: Message) -> int:
+        """Tokens of a message as sent, overhead included."""
+        count = MESSAGE_OVERHEAD + self.text(message.content)
+        for call in message.tool_calls:
+            count += CALL_OVERHEAD + self.text(call.id) + self.text(call.name) + self.text(call.arguments)
+        if message.tool_call_id:
+            count += self.text(message.tool_call_id)
+        if message.extra:
+            count += self.text(json.dumps(dict(message.extra), ensure_ascii=False, separators=(",", ":")))
+        return count
+
+    def schema(self, tool: Mapping[str, Any]) -> int:
+        """Tokens of one tool schema in the compact form in which it is sent."""
+        return self.text(json.dumps(tool, ensure_ascii=False, separators=(",", ":")))
+
+    def floor(self, system_message: Message, tools: Sequence[Mapping[str, Any]]) -> Floor:
+        """The floor of every request."""
+        return Floor(
+            system=REQUEST_OVERHEAD + self.message(system_message),
+            tools={tool["function"]["name"]: self.schema(tool) for tool in tools},
+        )
+
+    def turn(self, assistant: Message, *replies: Message, masked: bool = False) -> Turn:
+        """A turn with its tokens counted."""
+        tokens = sum(map(self.message, (assistant, *replies)))
+        return Turn(assistant=assistant, replies=replies, tokens=tokens, masked=masked)
+
+    def history(self, system_text: str, task: str) -> History:
+        """The history at the start of a run."""
+        tokens = self.message(user(task))
+        return History(system=system(system_text), task=task, task_tokens=tokens, opening_tokens=tokens)
+
+    def with_context(self, history: History, context: str) -> History:
+        """The history with another context block behind its task, and nothing else changed."""
+        changed = replace(history, context=context)
+        return replace(changed, opening_tokens=self.message(changed.opening))
+
+
+@functools.cache
+def _encoder() -> Callable[[str], int]:
+    if _use_shipped_vocabulary():
+        import tiktoken  # noqa: TID251
+
+        try:
+            encoding = tiktoken.get_encoding(ENCODING)
+        except (OSError, ValueError) as fault:
+            logger.warning("no vocabulary (%s): token counts are cautious estimates", fault)
+        else:
+            return lambda text: len(encoding.encode_ordinary(text))
+    return cautious_count
+
+
+def cautious_count(text: str) -> int:
+    """An estimate without a vocabulary that errs upwards: 3 ASCII characters a token, 1.5 tokens for any other."""
+    ascii_count = len(text.encode("ascii", "ignore"))
+    return ascii_count // 3 + (len(text) - ascii_count) * 3 // 2 + 1
+
+
+def _use_shipped_vocabulary() -> bool:
+    """Point tiktoken at the vocabularies in litellm's wheel, without importing litellm. False where there are none."""
+    from chimera.config import set_default_environment
+
+    spec = importlib.util.find_spec("litellm")
+    if spec is None or not spec.submodule_search_locations:
+        return False
+    folder = Path(spec.submodule_search_locations[0], "litellm_core_utils", "tokenizers")
+    if not folder.is_dir():
+        return False
+    set_default_environment({"TIKTOKEN_CACHE_DIR": str(folder), "RUST_BACKTRACE": "0"})
+    return True

@@ -1,0 +1,47 @@
+"""Events: what happened, in order, as plain values. The record, the screen and callers all see the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+EventType = Literal[
+    "run_started",
+    "prompt",
+    "text",
+    "completion",
+    "tool_started",
+    "tool_finished",
+    "message",
+    "compaction",
+    "plan",
+    "checkpoint",
+    "warning",
+    "run_finished",
+]
+"""`text` is a piece of a reply as it arrives: shown, never recorded. `message` is a user message that the loop added
+(a nudge, a failed verification)."""
+
+DURABLE: frozenset[EventType] = frozenset(
+    {"run_started", "completion", "tool_started", "tool_finished", "run_finished"}
+)
+"""On disk before the effect they announce begins."""
+NOT_RECORDED: frozenset[EventType] = frozenset({"text"})
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event. `fields` holds JSON values only."""
+
+    type: EventType
+    fields: Mapping[str, Any]
+
+    def record(self, seq: int, now: datetime | None = None) -> dict[str, Any]:
+        """The event as one line of `events.jsonl`."""
+        time = (now or datetime.now(UTC)).isoformat(timespec="milliseconds")
+        return {"seq": seq, "time": time, "type": self.type, **self.fields}
+
+
+Emit = Callable[[Event], None]
