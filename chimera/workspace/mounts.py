@@ -1,0 +1,194 @@
+"""What of the file system a confined command sees, as arguments of bwrap.
+
+Everything is read-only, homes and temporary folders are hidden, the workspace is writable, git's own files are not.
+Nothing that is missing in the workspace is ever covered: the cover would leave an empty file behind for good.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from chimera.workspace.environment import TOOLCHAIN_HOMES
+from chimera.workspace.git_folders import (
+    CheckoutScan,
+    GitFolders,
+    belongs_to,
+    enclosing_checkout,
+    git_folders,
+)
+
+_TEMPORARY_FOLDERS = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - hidden, not used
+# A home in one of these is that of a service; hiding it would hide programs.
+_SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/etc", "/dev", "/proc", "/sys", "/boot", "/nix")
+_TOOLCHAINS = (
+    *(".asdf", ".bun", ".cargo", ".conda", ".deno", ".dotnet", ".elan", ".fnm", ".ghcup", ".juliaup", ".nvm"),
+    *(
+        ".opam",
+        ".pyenv",
+        ".rbenv",
+        ".rustup",
+        ".rye",
+        ".sdkman",
+        ".volta",
+        "anaconda3",
+        "bin",
+        "go",
+        "miniconda3",
+    ),
+    *("miniforge3", ".gem/ruby", ".m2/repository", ".local/bin", ".local/lib", ".local/pipx"),
+    *(".local/share/fnm", ".local/share/gem", ".local/share/mise", ".local/share/pipx", ".local/share/pnpm"),
+    *(".local/share/uv",),
+)
+_TOOLCHAIN_SECRETS = ("credentials", "credentials.toml", "auth.json", ".npmrc")
+# What makes git run programs or look elsewhere for settings.
+_GIT_GOVERNING = ("config", "config.worktree", "hooks", "info", "modules")
+_SCANNED_FOLDERS = 20_000
+_PROTECTED_CHECKOUTS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mounts:
+    """Arguments for bwrap that follow `--ro-bind / /`, and what they cannot promise."""
+
+    arguments: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def plan_mounts(
+    workspace: Path,
+    *,
+    writable: bool,
+    allow_net: bool,
+    allow_git_write: bool,
+    environment: Mapping[str, str],
+) -> Mounts:
+    """The view of commands in `workspace`, a real path."""
+    missing: list[str] = []
+    homes = [home for home in _homes(environment) if _can_hide(home, workspace, missing)]
+    hidden = [real for folder in _TEMPORARY_FOLDERS if (real := Path(folder).resolve()).is_dir()]
+    arguments = [part for folder in dict.fromkeys([*hidden, *homes]) for part in ("--tmpfs", str(folder))]
+    for home in homes:
+        arguments += ["--dir", str(home / ".cache")]
+    arguments += _shown(_toolchains(homes, environment), hidden=[*hidden, *homes])
+    if allow_net:
+        arguments += _name_resolution()
+    if (checkout := enclosing_checkout(workspace)) and checkout != workspace:
+        arguments += _shown([checkout], hidden=[*hidden, *homes])
+    arguments += [*("--bind" if writable else "--ro-bind", str(workspace), str(workspace))]
+    arguments += _protected_git(workspace, allow_write=allow_git_write and writable, missing=missing)
+    arguments += ["--setenv", "TMPDIR", "/tmp"]  # noqa: S108 - a private one
+    return Mounts(arguments=tuple(arguments), missing=tuple(missing))
+
+
+def _homes(environment: Mapping[str, str]) -> list[Path]:
+    """The home in the environment and the one of the account: both hold keys."""
+    homes = [environment.get("HOME", "")]
+    with suppress(KeyError):  # a container may run under a user id without an account
+        homes.append(pwd.getpwuid(os.getuid()).pw_dir)
+    return list(dict.fromkeys(Path(home).resolve() for home in homes if home.startswith("/")))
+
+
+def _can_hide(home: Path, workspace: Path, missing: list[str]) -> bool:
+    if not home.is_dir():
+        return False
+    if home.is_relative_to(workspace):
+        missing.append(f"commands can read all of {home}, keys included, because the workspace holds it")
+        return False
+    if home == Path("/") or any(home.is_relative_to(Path(folder).resolve()) for folder in _SYSTEM_FOLDERS):
+        missing.append(f"commands can read all of {home}, because programs lie in the same place")
+        return False
+    return True
+
+
+def _toolchains(homes: Iterable[Path], environment: Mapping[str, str]) -> Iterator[Path]:
+    for home in homes:
+        yield from (home / name for name in _TOOLCHAINS)
+    yield from (
+        Path(environment[name]) for name in TOOLCHAIN_HOMES if environment.get(name, "").startswith("/")
+    )
+    yield from (Path(sys.base_prefix), Path(sys.prefix))
+
+
+def _shown(folders: Iterable[Path], *, hidden: list[Path]) -> Iterator[str]:
+    """Read-only binds of those folders that exist, lie in a hidden one and are none themselves; keys in them covered."""
+    for folder in dict.fromkeys(folders):
+        real = folder.resolve()
+        if not real.is_dir() or any(place.is_relative_to(real) for place in hidden):
+            continue
+        if not any(place.is_relative_to(cover) for place in (folder, real) for cover in hidden):
+            continue
+        for place in dict.fromkeys((folder, real)):
+            yield from ("--ro-bind-try", str(real), str(place))
+            yield from _covered_secrets(place)
+
+
+def _covered_secrets(toolchain: Path) -> Iterator[str]:
+    for secret in (toolchain / name for name in _TOOLCHAIN_SECRETS):
+        if secret.is_file():
+            yield from ("--ro-bind", os.devnull, str(secret))
+        elif secret.is_dir():
+            yield from ("--tmpfs", str(secret))
+
+
+def _name_resolution() -> list[str]:
+    """Back into view: the file that names the resolver, where it lies in /run."""
+    real = str(Path("/etc/resolv.conf").resolve())
+    return ["--ro-bind-try", real, real] if real.startswith("/run/") else []
+
+
+def _protected_git(workspace: Path, *, allow_write: bool, missing: list[str]) -> Iterator[str]:
+    """Binds over git's own files of the workspace and of every checkout in it."""
+    scan = CheckoutScan(root=workspace, limit=_SCANNED_FOLDERS)
+    for number, checkout in enumerate(scan):
+        if number == _PROTECTED_CHECKOUTS:
+            scan.complete = False
+            break
+        entry = checkout / ".git"
+        if entry.is_symlink():
+            missing.append(f"{entry} is a link, so commands can replace it")
+        elif entry.is_file():
+            yield from ("--ro-bind-try", str(entry), str(entry))
+        folders = git_folders(checkout)
+        if folders is None:
+            if entry.is_dir() and not entry.is_symlink():
+                yield from ("--ro-bind-try", str(entry), str(entry))
+        else:
+            for folder in _to_mount(folders, checkout, workspace):
+                yield from _protected_folder(folder, workspace, allow_write=allow_write, missing=missing)
+    if not scan.complete:
+        missing.append(
+            f"git's files of nested repositories are protected only in the first {_SCANNED_FOLDERS:,} folders "
+            f"and {_PROTECTED_CHECKOUTS} repositories"
+        )
+
+
+def _protected_folder(
+    folder: Path, workspace: Path, *, allow_write: bool, missing: list[str]
+) -> Iterator[str]:
+    if not allow_write:
+        yield from ("--ro-bind-try", str(folder), str(folder))
+        return
+    # A mount point of its own cannot be renamed, or its protected parts would move away with it.
+    yield from ("--bind-try", str(folder), str(folder))
+    for name in _GIT_GOVERNING:
+        if (folder / name).exists():
+            yield from ("--ro-bind-try", str(folder / name), str(folder / name))
+        elif name == "hooks" and folder.is_relative_to(workspace):
+            missing.append(f"{folder / name} does not exist, so commands can create it")
+
+
+def _to_mount(folders: GitFolders, checkout: Path, workspace: Path) -> list[Path]:
+    """The git folders of a checkout. One outside the workspace counts only if it names the checkout as its own.
+
+    Otherwise a repository could name any folder of the user, and have it shown.
+    """
+    both = list(dict.fromkeys((folders.common, folders.own)))
+    if folders.own.is_relative_to(workspace):
+        return [folder for folder in both if folder.is_relative_to(workspace)]
+    return both if belongs_to(folders, checkout) else []
