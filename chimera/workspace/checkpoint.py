@@ -1,0 +1,155 @@
+"""Snapshots of the workspace in a git directory of our own, so that a run's changes can be told from the user's.
+
+The user's repository is only read: its index for the names of tracked files, its ignore rules. Bytes stay bytes: no
+filter, line-end conversion or encoding applies, whatever the attributes of the repository say.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from chimera.config import process_environment
+from chimera.errors import WorkspaceError
+from chimera.workspace.candidates import find_candidates, shown_name
+from chimera.workspace.git_program import GitError, GitProgram, find_git
+
+MAX_FILES = 50_000
+MAX_TOTAL_BYTES = 2 * 1024**3
+# Each clause undoes one way in which attributes of the repository make git change bytes or run a program.
+_ATTRIBUTES = (
+    "* -text !eol -filter -ident -working-tree-encoding !diff !merge !conflict-marker-size !whitespace\n"
+)
+_TREE_ID = re.compile(r"[0-9a-f]{40,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The state of the workspace at one moment."""
+
+    tree: str
+    """Id of a git tree in the shadow repository."""
+    omitted: tuple[str, ...]
+    """Paths that could not be recorded, as people read them: too large, unreadable, no regular file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """A file that differs between two snapshots. A rename is one file removed and one added."""
+
+    path: str
+    """Relative to the workspace; bytes that are not UTF-8 as escapes."""
+    added: int
+    """Lines; 0 for binary files and changes of mode."""
+    removed: int
+
+
+class ShadowRepository:
+    """The git directory that holds the snapshots of one workspace. Made when first used, kept between runs.
+
+    Raises:
+        WorkspaceError: from every method, when git is missing or fails, or the workspace is too large to record.
+    """
+
+    def __init__(self, state_dir: Path, root: Path) -> None:
+        self._root = root.resolve()
+        self._state_dir = state_dir.resolve()
+        name = hashlib.sha256(os.fsencode(self._root)).hexdigest()[:24]
+        self._git_dir = self._state_dir / "shadow" / name
+
+    def snapshot(self) -> Snapshot:
+        """Record every tracked and untracked file; files that the user's rules ignore are not part of it."""
+        git = find_git(process_environment(), outside=self._root)
+        with self._prepared(git):
+            found = find_candidates(
+                git, self._git_dir, self._root, at_most=MAX_FILES, excluded=self._state_dir
+            )
+            if found.total_bytes > MAX_TOTAL_BYTES:
+                raise WorkspaceError(
+                    f"the workspace {str(self._root)!r} holds {found.total_bytes:,} bytes outside ignored folders, too "
+                    f"much to record (at most {MAX_TOTAL_BYTES:,}); ignore what git need not see"
+                )
+            try:
+                tree = self._record(git, found.paths)
+            except GitError:
+                # The kept index may be damaged, or a file may have vanished meanwhile. Once more, from nothing.
+                self._index.unlink(missing_ok=True)
+                tree = self._record(git, found.paths)
+        return Snapshot(tree=tree, omitted=found.omitted)
+
+    def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
+        """Every file that differs between two trees, sorted by path."""
+        output = self._compare(before, after, "--numstat", "-z")
+        changes = []
+        for record in output.split(b"\0")[:-1]:
+            added, removed, path = record.split(b"\t", 2)
+            # git writes "-" for both counts of a binary file
+            counts = [int(count) if count.isdigit() else 0 for count in (added, removed)]
+            changes.append(FileChange(path=shown_name(path), added=counts[0], removed=counts[1]))
+        return tuple(changes)
+
+    def diff(self, before: str, after: str) -> str:
+        """The unified patch from one tree to the other; bytes that are not UTF-8 become U+FFFD."""
+        return self._compare(before, after, "--patch", "--no-color").decode("utf-8", "replace")
+
+    @property
+    def _index(self) -> Path:
+        return self._git_dir / "index"
+
+    def _compare(self, before: str, after: str, *options: str) -> bytes:
+        for tree in (before, after):
+            if not _TREE_ID.fullmatch(tree):
+                raise WorkspaceError(f"{tree!r} is not the id of a snapshot")
+        git = find_git(process_environment(), outside=self._root)
+        fixed = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv")
+        return git.run([*self._options(), *fixed, *options, before, after, "--"], cwd=self._git_dir)
+
+    def _options(self) -> list[str]:
+        return [f"--git-dir={self._git_dir}", f"--work-tree={self._root}", "-c", "core.bare=false"]
+
+    @contextmanager
+    def _prepared(self, git: GitProgram) -> Iterator[None]:
+        """The git directory exists and is ours alone for the duration of the block."""
+        try:
+            self._git_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = (self._git_dir / "chimera.lock").open("wb")
+        except OSError as fault:
+            raise WorkspaceError(f"{str(self._git_dir)!r} cannot be used: {fault.strerror}") from fault
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._prepare(git)
+            yield
+
+    def _prepare(self, git: GitProgram) -> None:
+        attributes = self._git_dir / "info" / "attributes"
+        try:
+            # Whoever left this one behind is dead: nobody else holds our lock.
+            (self._git_dir / "index.lock").unlink(missing_ok=True)
+            if attributes.is_file() and attributes.read_text(encoding="ascii") == _ATTRIBUTES:
+                return
+            git.run(["init", "--quiet", "--bare", "--template=", str(self._git_dir)], cwd=self._git_dir)
+            attributes.parent.mkdir(exist_ok=True)
+            attributes.write_text(_ATTRIBUTES, encoding="ascii")
+        except OSError as fault:
+            raise WorkspaceError(f"{str(self._git_dir)!r} cannot be written: {fault.strerror}") from fault
+
+    def _record(self, git: GitProgram, paths: tuple[bytes, ...]) -> str:
+        """Bring the kept index to exactly these files and write it as a tree."""
+        options = self._options()
+        kept = git.run([*options, "ls-files", "-z", "--cached"], cwd=self._root).split(b"\0")[:-1]
+        gone = set(kept).difference(paths)
+        update = [*options, "update-index", "-z"]
+        if gone:
+            git.run([*update, "--force-remove", "--stdin"], cwd=self._root, stdin=_records(sorted(gone)))
+        git.run([*update, "--add", "--remove", "--replace", "--stdin"], cwd=self._root, stdin=_records(paths))
+        return git.run([*options, "write-tree"], cwd=self._root).decode("ascii").strip()
+
+
+def _records(paths: tuple[bytes, ...] | list[bytes]) -> bytes:
+    return b"".join(path + b"\0" for path in paths)
