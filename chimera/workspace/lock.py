@@ -1,0 +1,57 @@
+"""One run at a time in a workspace. The kernel holds the lock, so the death of a run frees it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from chimera.errors import RecordError, WorkspaceError, WorkspaceLockedError
+
+
+@contextmanager
+def workspace_lock(state_dir: Path, root: Path, run_id: str) -> Iterator[None]:
+    """Hold the workspace at `root` for the duration of the block, whatever path it is called by.
+
+    Raises:
+        WorkspaceLockedError: another run holds it; the message names the run and its process.
+        WorkspaceError: `root` does not exist.
+        RecordError: the lock file cannot be made.
+    """
+    try:
+        identity = root.stat()
+    except OSError as fault:
+        raise WorkspaceError(f"the workspace {str(root)!r} cannot be used: {fault.strerror}") from fault
+    path = state_dir / "locks" / f"{identity.st_dev}-{identity.st_ino}"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as fault:
+        raise RecordError(f"the lock file {str(path)!r} cannot be made: {fault.strerror}") from fault
+    # Closing frees the lock. The file stays: deleting it would let two runs lock two files of one name.
+    with os.fdopen(descriptor, "r+b", buffering=0) as stream:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as fault:
+            raise WorkspaceLockedError(_held(root, stream.read(4096))) from fault
+        except OSError as fault:
+            raise RecordError(f"the lock file {str(path)!r} cannot be locked: {fault.strerror}") from fault
+        holder = json.dumps({"pid": os.getpid(), "run": run_id}).encode()
+        os.pwrite(descriptor, holder, 0)
+        os.ftruncate(descriptor, len(holder))
+        try:
+            yield
+        finally:
+            os.ftruncate(descriptor, 0)
+
+
+def _held(root: Path, record: bytes) -> str:
+    try:
+        holder = json.loads(record)
+        who = f"run {holder['run']} (process {holder['pid']})"
+    except (ValueError, KeyError, TypeError):
+        who = "another run"
+    return f"the workspace {str(root)!r} is in use by {who}; wait for it to end, or end it"
