@@ -1,3 +1,66 @@
-"""chimera: a coding agent that spends the context window as a budget."""
+"""chimera: a coding agent that spends the context window as a budget.
+
+`chimera.run("task", workspace=".", model=...)` is the whole of it; `Agent` and what it takes are the parts.
+Names are loaded when they are used, so that `import chimera` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chimera.api import run
+    from chimera.core.agent import Agent
+    from chimera.core.context_budget import ContextBudget
+    from chimera.core.model import Completion, Model, Request, Window
+    from chimera.core.state import Limits, RunResult, StopReason
+    from chimera.record.events import Event
+    from chimera.tools.base import Tool, ToolOutput, ToolSet
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Agent",
+    "Completion",
+    "ContextBudget",
+    "Event",
+    "Limits",
+    "Model",
+    "Request",
+    "RunResult",
+    "StopReason",
+    "Tool",
+    "ToolOutput",
+    "ToolSet",
+    "Window",
+    "__version__",
+    "run",
+]
+
+_HOMES = {
+    "Agent": "chimera.core.agent",
+    "Completion": "chimera.core.model",
+    "ContextBudget": "chimera.core.context_budget",
+    "Event": "chimera.record.events",
+    "Limits": "chimera.core.state",
+    "Model": "chimera.core.model",
+    "Request": "chimera.core.model",
+    "RunResult": "chimera.core.state",
+    "StopReason": "chimera.core.state",
+    "Tool": "chimera.tools.base",
+    "ToolOutput": "chimera.core.outputs",
+    "ToolSet": "chimera.tools.base",
+    "Window": "chimera.core.model",
+    "run": "chimera.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'chimera' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

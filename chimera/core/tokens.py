@@ -11,6 +11,7 @@ import importlib.util
 import json
 import logging
 import math
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -133,9 +134,15 @@ def _encoder() -> Callable[[str], int]:
 
 
 def cautious_count(text: str) -> int:
-    """An estimate without a vocabulary that errs upwards: 3 ASCII characters a token, 1.5 tokens for any other."""
-    ascii_count = len(text.encode("ascii", "ignore"))
-    return ascii_count // 3 + (len(text) - ascii_count) * 3 // 2 + 1
+    """An estimate without a vocabulary that errs upwards, for prose, code, JSON and CJK alike.
+
+    3 letters or spaces a token, 2 digits, each mark of punctuation 0.7, each other character 1.5 tokens.
+    """
+    plain = text.encode("ascii", "ignore")
+    digits = len(plain) - len(plain.translate(None, string.digits.encode()))
+    marks = len(plain) - len(plain.translate(None, string.punctuation.encode()))
+    letters = len(plain) - digits - marks
+    return math.ceil(letters / 3 + digits / 2 + marks * 0.7 + (len(text) - len(plain)) * 1.5)
 
 
 def _use_shipped_vocabulary() -> bool:

@@ -89,7 +89,7 @@ class RunDirectory(RunFiles):
             raise _unwritable(path, fault) from fault
 
     @classmethod
-    def create(cls, state_dir: Path) -> RunDirectory:
+    def create(cls, state_dir: Path, run_id: str) -> RunDirectory:
         """A new run's directory.
 
         Raises:
@@ -98,7 +98,6 @@ class RunDirectory(RunFiles):
         runs = state_dir / RUNS
         try:
             runs.mkdir(parents=True, exist_ok=True, mode=0o700)
-            run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
             (runs / run_id).mkdir(mode=0o700)
         except OSError as fault:
             raise _unwritable(state_dir, fault) from fault
@@ -127,6 +126,11 @@ class RunDirectory(RunFiles):
         for leftover in self.spool.iterdir():
             leftover.unlink(missing_ok=True)
         self.spool.rmdir()
+
+
+def new_run_id() -> str:
+    """An id that sorts by time: `20260131-235959-a1b2c3` (UTC)."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 def run_paths(state_dir: Path) -> list[Path]:

@@ -1,0 +1,69 @@
+"""`run`: a task, a workspace and settings become a recorded run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chimera.config import load_config, process_environment
+from chimera.core.model import Model
+from chimera.core.state import RunResult, Stop, StopReason
+from chimera.errors import (
+    ChimeraError,
+    ConfigError,
+    ModelAuthError,
+    RecordError,
+    SandboxUnavailableError,
+    WorkspaceError,
+    WorkspaceLockedError,
+)
+from chimera.models.choose import choose_model
+from chimera.record.events import Emit
+from chimera.session import Ask, open_session
+
+_REASONS: dict[type[ChimeraError], StopReason] = {
+    WorkspaceLockedError: StopReason.WORKSPACE_LOCKED,
+    WorkspaceError: StopReason.USAGE_ERROR,
+    ConfigError: StopReason.USAGE_ERROR,
+    ModelAuthError: StopReason.AUTH_ERROR,
+    SandboxUnavailableError: StopReason.SANDBOX_UNAVAILABLE,
+    RecordError: StopReason.STATE_UNWRITABLE,
+}
+EXPECTED = tuple(_REASONS)
+"""What may go wrong before the loop begins without being a bug."""
+
+
+def run(
+    task: str,
+    *,
+    model: str | Model | None = None,
+    emit: Emit | None = None,
+    ask: Ask | None = None,
+    **options: Any,
+) -> RunResult:
+    """Work on a task in a workspace and return what came of it, with its record on disk.
+
+    Every expected end is a result, never an exception: no key, no sandbox, no room, a limit.
+
+    Args:
+        task: what to do, in words. It stays in the prompt verbatim for the whole run.
+        model: a model name, an object with the `Model` protocol, or None for the first provider that has a key.
+        emit: called with each event as it happens.
+        ask: decides on a call in the modes that ask; without it such calls are denied.
+        **options: the fields of `chimera.config.Config`: workspace, window, max_steps, verify, mode, sandbox, ...
+    """
+    try:
+        config = load_config({**options, "model": model if isinstance(model, str) else None})
+        if not task.strip():
+            raise ConfigError("the task is empty: say what is to be done")
+        if model is None or isinstance(model, str):
+            model = choose_model(config, process_environment())
+        with open_session(config, model, emit=emit, ask=ask) as session:
+            return session.run(task)
+    except EXPECTED as fault:
+        return RunResult.of_stop(stop_of(fault))
+
+
+def stop_of(fault: ChimeraError) -> Stop:
+    """The stop that stands for one of the `EXPECTED` faults."""
+    reason = next(reason for kind, reason in _REASONS.items() if isinstance(fault, kind))
+    return Stop(reason, message=str(fault))
