@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from chimera.config import load_config, process_environment
@@ -38,6 +40,8 @@ def run(
     model: str | Model | None = None,
     emit: Emit | None = None,
     ask: Ask | None = None,
+    state: Path | None = None,
+    hidden: Sequence[Path] = (),
     **options: Any,
 ) -> RunResult:
     """Work on a task in a workspace and return what came of it, with its record on disk.
@@ -49,6 +53,8 @@ def run(
         model: a model name, an object with the `Model` protocol, or None for the first provider that has a key.
         emit: called with each event as it happens.
         ask: decides on a call in the modes that ask; without it such calls are denied.
+        state: where the run is recorded, instead of the user's state directory.
+        hidden: existing folders that confined commands find empty.
         **options: the fields of `chimera.config.Config`: workspace, window, max_steps, verify, mode, sandbox, ...
     """
     try:
@@ -57,7 +63,7 @@ def run(
             raise ConfigError("the task is empty: say what is to be done")
         if model is None or isinstance(model, str):
             model = choose_model(config, process_environment())
-        with open_session(config, model, emit=emit, ask=ask) as session:
+        with open_session(config, model, emit=emit, ask=ask, state=state, hidden=hidden) as session:
             return session.run(task)
     except EXPECTED as fault:
         return RunResult.of_stop(stop_of(fault))

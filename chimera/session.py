@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -45,14 +45,28 @@ VERIFY_TIMEOUT_S = 600
 
 @contextmanager
 def open_session(
-    config: Config, model: Model, *, emit: Emit | None = None, ask: Ask | None = None
+    config: Config,
+    model: Model,
+    *,
+    emit: Emit | None = None,
+    ask: Ask | None = None,
+    state: Path | None = None,
+    hidden: Sequence[Path] = (),
 ) -> Iterator[Session]:
     """Open what a run needs; on exit everything is closed and commands still running are ended.
+
+    Args:
+        config: the settings.
+        model: answers the requests.
+        emit: called with each event.
+        ask: decides on a call in the modes that ask.
+        state: where the run is recorded, instead of the user's state directory.
+        hidden: existing folders that confined commands find empty.
 
     Raises:
         ChimeraError: one of the kinds that `chimera.api` turns into a stop reason.
     """
-    home = state_dir()
+    home = state or state_dir()
     root = Workspace.open(config.workspace).root
     mode: Mode = config.mode or ("ask" if ask else "auto")
     sandbox = open_sandbox(
@@ -62,7 +76,7 @@ def open_session(
         allow_git_write=config.allow_git_write,
         required=mode in {"auto", "plan"},
         environment=process_environment(),
-    )
+    ).narrowed(hidden=hidden)
     run_id = new_run_id()
     with ExitStack() as stack:
         stack.enter_context(workspace_lock(home, root, run_id))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -38,6 +38,14 @@ class Sandbox:
         read the environment of what confines it.
         """
         return [*self.prefix, *argv]
+
+    def narrowed(self, *, hidden: Iterable[Path] = (), read_only: Iterable[Path] = ()) -> Sandbox:
+        """The same with some folders empty or read-only. All must exist; without a backend nothing changes."""
+        if self.backend == "none":
+            return self
+        empty = [part for folder in hidden for part in ("--tmpfs", str(folder.resolve()))]
+        fixed = [part for f in read_only for part in ("--ro-bind", str(f.resolve()), str(f.resolve()))]
+        return replace(self, prefix=(*self.prefix[:-1], *empty, *fixed, self.prefix[-1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
