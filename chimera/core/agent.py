@@ -10,7 +10,7 @@ from typing import Any
 from chimera import prompts
 from chimera.core.context import Context
 from chimera.core.context_budget import ContextBudget, floor_fields
-from chimera.core.ledger import CommandRun, Verification
+from chimera.core.ledger import CommandRun, Verification, fact_fields
 from chimera.core.messages import ToolCall
 from chimera.core.model import Completion, Model
 from chimera.core.outputs import ToolOutput
@@ -97,6 +97,8 @@ class Agent:
         self._emit(
             "run_started",
             task=task,
+            system=self.system,
+            tools=list(self.tools.schemas()),
             model=self.model.name,
             window=self.budget.window.tokens,
             window_source=self.budget.window.source,
@@ -211,6 +213,7 @@ class Agent:
             exit_code=output.exit_code,
             duration_ms=duration_ms,
             digest=output.digest,
+            facts=[fact_fields(fact) for fact in output.facts],
             **where,
         )
         return output

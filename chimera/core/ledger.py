@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,19 @@ class CommandRun:
 
 
 Fact = FileRead | FileChanged | CommandRun
+_KINDS: dict[str, type[Fact]] = {"read": FileRead, "changed": FileChanged, "command": CommandRun}
+
+
+def fact_fields(fact: Fact) -> dict[str, Any]:
+    """A fact as JSON values, for the record."""
+    kind = next(name for name, cls in _KINDS.items() if isinstance(fact, cls))
+    return {"kind": kind, **asdict(fact)}
+
+
+def fact_of(fields: Mapping[str, Any]) -> Fact:
+    """The fact behind the values of `fact_fields`."""
+    values = dict(fields)
+    return _KINDS[values.pop("kind")](**values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
