@@ -1,0 +1,155 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimera.core.messages import ToolCall, Usage
+from chimera.models.stream import ReplyParts, usage_of
+
+
+def parts(*deltas: dict[str, Any], finish: str | None = "stop") -> ReplyParts:
+    reply = ReplyParts(on_text=lambda _: None)
+    for delta in deltas:
+        reply.add({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    if finish:
+        reply.add({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    return reply
+
+
+def piece(index: int | None, id: str = "", name: str = "", arguments: str = "") -> dict[str, Any]:  # noqa: A002
+    call: dict[str, Any] = {"function": {"name": name or None, "arguments": arguments}}
+    if id:
+        call["id"] = id
+    if index is not None:
+        call["index"] = index
+    return {"tool_calls": [call]}
+
+
+def calls_of(reply: ReplyParts) -> tuple[ToolCall, ...]:
+    return reply.completion().message.tool_calls
+
+
+def test_text_is_shown_as_it_comes_and_joined() -> None:
+    shown: list[str] = []
+    reply = ReplyParts(on_text=shown.append)
+    for text in ("he", "", "llo"):
+        reply.add({"choices": [{"delta": {"content": text}}]})
+    reply.add({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    assert shown == ["he", "llo"]
+    assert reply.completion().message.content == "hello"
+
+
+def test_without_a_finish_reason_there_is_no_completion() -> None:
+    with pytest.raises(ValueError, match="cut"):
+        parts({"content": "a"}, finish=None).completion()
+
+
+def test_interleaved_calls_are_told_apart_by_their_index() -> None:
+    reply = parts(
+        piece(0, "c1", "a"), piece(1, "c2", "b"), piece(0, arguments='{"x"'), piece(1, arguments='{"y"'),
+        piece(0, arguments=": 1}"), piece(1, arguments=": 2}"),
+    )  # fmt: skip
+    assert calls_of(reply) == (
+        ToolCall(id="c1", name="a", arguments='{"x": 1}'),
+        ToolCall(id="c2", name="b", arguments='{"y": 2}'),
+    )
+
+
+def test_calls_under_one_index_are_told_apart_by_their_ids() -> None:
+    reply = parts(piece(0, "c1", "a", "{}"), piece(0, "c2", "b", '{"y"'), piece(0, arguments=": 2}"))
+    assert [(made.id, made.arguments) for made in calls_of(reply)] == [("c1", "{}"), ("c2", '{"y": 2}')]
+
+
+def test_calls_without_index_or_id_get_ids_of_their_own() -> None:
+    reply = parts(piece(None, name="a", arguments="{}"), piece(None, name="b", arguments="{}"))
+    assert [(made.id, made.name) for made in calls_of(reply)] == [("call_1", "a"), ("call_2", "b")]
+
+
+@given(st.text(), st.lists(st.integers(1, 5), max_size=8))
+def test_arguments_survive_any_split(text: str, sizes: list[int]) -> None:
+    pieces, rest = [], text
+    for size in sizes:
+        pieces.append(rest[:size])
+        rest = rest[size:]
+    reply = parts(piece(0, "c", "a"), *(piece(0, arguments=p) for p in [*pieces, rest]))
+    assert calls_of(reply)[0].arguments == text
+
+
+def test_thinking_blocks_are_joined_up_to_their_signature() -> None:
+    reply = parts(
+        {
+            "thinking_blocks": [{"type": "thinking", "thinking": "let ", "index": 0}],
+            "reasoning_content": "let ",
+        },
+        {"thinking_blocks": [{"type": "thinking", "thinking": "me", "index": 0}], "reasoning_content": "me"},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "", "signature": "s1", "index": 0}]},
+        {"thinking_blocks": [{"type": "redacted_thinking", "data": "zz", "index": 1}]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "again", "index": 2}]},
+    )
+    assert reply.completion().message.extra == {
+        "reasoning_content": "let me",
+        "thinking_blocks": [
+            {"type": "thinking", "thinking": "let me", "signature": "s1"},
+            {"type": "redacted_thinking", "data": "zz"},
+            {"type": "thinking", "thinking": "again"},
+        ],
+    }
+
+
+def test_reasoning_left_in_the_text_is_not_the_answer() -> None:
+    reply = parts({"content": "<think>\nhm"}, {"content": "</think>\n\nThe answer <think>is</think>"})
+    assert reply.completion().message.content == "The answer <think>is</think>"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("stop", "stop"), ("tool_calls", "tool_calls"), ("function_call", "tool_calls"), ("length", "length"),
+        ("max_tokens", "length"), ("MAX_TOKENS", "length"), ("content_filter", "content_filter"),
+        ("something new", "stop"),
+    ],
+)  # fmt: skip
+def test_finish_reasons_are_said_in_our_words(name: str, reason: str) -> None:
+    assert parts({"content": "a"}, finish=name).completion().finish_reason == reason
+
+
+def test_a_usage_chunk_without_choices_counts() -> None:
+    reply = parts({"content": "a"})
+    reply.add({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 3}})
+    assert reply.completion().usage == Usage(input_tokens=10, output_tokens=3, cost_usd=None)
+
+
+@pytest.mark.parametrize(
+    ("usage", "whole", "cached", "written"),
+    [
+        pytest.param({"prompt_tokens": 1000, "prompt_tokens_details": {"cached_tokens": 700}}, 1000, 700, 0, id="inside"),
+        pytest.param({"prompt_tokens": 1000, "prompt_cache_hit_tokens": 600}, 1000, 600, 0, id="hit tokens"),
+        pytest.param(
+            {"prompt_tokens": 50, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 300},
+            1050, 700, 300, id="beside",
+        ),
+        pytest.param({"input_tokens": 50, "cache_read_input_tokens": 700}, 750, 700, 0, id="beside, other names"),
+        pytest.param(
+            {"prompt_tokens": 1050, "cache_read_input_tokens": 700, "prompt_tokens_details": {"cached_tokens": 700, "cache_creation_tokens": 300}},
+            1050, 700, 300, id="both",
+        ),
+        pytest.param({"prompt_tokens": 5, "prompt_tokens_details": None}, 5, 0, 0, id="null details"),
+    ],
+)  # fmt: skip
+def test_cached_tokens_are_counted_exactly_once(
+    usage: dict[str, Any], whole: int, cached: int, written: int
+) -> None:
+    found = usage_of(usage | {"completion_tokens": 1})
+    assert (found.input_tokens, found.cached_input_tokens, found.cache_write_tokens) == (
+        whole,
+        cached,
+        written,
+    )
+
+
+def test_reasoning_is_a_part_of_the_output() -> None:
+    found = usage_of(
+        {"prompt_tokens": 1, "completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 4}}
+    )
+    assert (found.output_tokens, found.reasoning_tokens) == (9, 4)
