@@ -1,0 +1,224 @@
+"""The adapter to litellm, and the only module that imports it: inside a function, with its environment set before."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from chimera.core.messages import Usage
+from chimera.core.model import Completion, OnText, Request, Window
+from chimera.errors import ModelError
+from chimera.models import registry
+from chimera.models.faults import fault_of, model_error
+from chimera.models.parameters import Parameters
+from chimera.models.stream import ReplyParts, priced, usage_of
+
+CONNECT_TIMEOUT_S = 10.0
+READ_TIMEOUT_S = 600.0
+"""Longest silence. A local model may read a long prompt for minutes before its first token."""
+_MOST_CORRECTIONS = 6
+_OPENAI_BASE = "https://api.openai.com/v1"
+_CACHE_MARK = {"type": "ephemeral"}
+# Providers that take marks for the prompt cache, and only for this family of models.
+_MARKED_PROVIDERS = ("anthropic/", "bedrock/", "vertex_ai/", "openrouter/anthropic/")
+
+# Read by litellm at import: no fetch of the price map, no catalogue from the network, no stray `.env` file.
+_ENVIRONMENT = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_OFFLINE_MODE": "true",
+    "LITELLM_MODE": "PRODUCTION",
+}
+_import_lock = threading.Lock()
+
+
+def preload() -> None:
+    """Begin to import litellm in the background: it takes seconds that a run can spend on its preparation."""
+    threading.Thread(target=_preload, name="litellm-import", daemon=True).start()
+
+
+class LiteLLMModel:
+    """A model behind litellm: streamed, never retried here, its errors those of `chimera.errors`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        window: Window | None = None,
+        notify: Callable[[str], None] = lambda _: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Nothing is imported or asked here.
+
+        Args:
+            name: as litellm spells it.
+            api_base: address of the server; None: the provider's own.
+            api_key: None: litellm looks for it in the process environment.
+            options: passed to the provider (temperature, reasoning_effort, ...).
+            window: what is known of the window; an Ollama server is asked to provide exactly that.
+            notify: told once for every parameter that the server refused and that is no longer sent.
+            now: for waiting times that are given as a date.
+        """
+        self._name = name
+        self._api_base = api_base
+        self._api_key = api_key
+        self._facts = registry.facts(name)
+        self._window = window
+        self._notify = notify
+        self._now = now
+        self._client: Any = None
+        options = dict(options or {})
+        if name.startswith(("ollama/", "ollama_chat/")) and window is not None:
+            options.setdefault("num_ctx", window.tokens)
+        self._parameters = Parameters(options)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def window(self) -> Window | None:
+        if self._window is not None:
+            return self._window
+        known = self._facts.window if self._facts else None
+        return Window(tokens=known, source="registry") if known else None
+
+    def complete(self, request: Request, on_text: OnText) -> Completion:
+        """Send one request and return the whole reply. Parameters that the server refuses by name are taken back.
+
+        Raises:
+            ContextOverflowError: the provider refused the request for its size.
+            ModelAuthError: the key is missing or refused, or there is no such model.
+            ModelError: anything else; `retryable` says whether the same request may succeed later.
+        """
+        litellm = _litellm()
+        for _ in range(_MOST_CORRECTIONS):
+            try:
+                return self._streamed(litellm, request, on_text)
+            except _foreign_errors() as error:
+                fault = fault_of(error, now=self._now())
+                unsupported = isinstance(error, litellm.UnsupportedParamsError)
+                notice = self._parameters.learn(fault, unsupported=unsupported)
+                if notice is None:
+                    raise model_error(fault, model=self._name) from error
+                self._notify(f"{self._name}: {notice}")
+        raise ModelError(f"{self._name} refused the parameters of {_MOST_CORRECTIONS} requests in a row")
+
+    def close(self) -> None:
+        """Close the connections that are kept open between requests."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _streamed(self, litellm: Any, request: Request, on_text: OnText) -> Completion:
+        parts = ReplyParts(on_text=on_text)
+        stream = litellm.completion(**self._arguments(request))
+        try:
+            for chunk in stream:
+                parts.add(chunk.model_dump(exclude_none=True))
+        finally:
+            stream.close()
+        # litellm makes up both a finish reason and a usage where the server sent none.
+        if not (stream.received_finish_reason or stream.intermittent_finish_reason):
+            raise ModelError(
+                f"{self._name} ended its reply without a finish reason; it was dropped", retryable=True
+            )
+        reported = [chunk.usage for chunk in stream.chunks if getattr(chunk, "usage", None)]
+        parts.usage = _as_reported(parts.usage, reported)
+        completion = parts.completion()
+        return priced(completion, self._cost(completion.usage))
+
+    def _cost(self, usage: Usage | None) -> float | None:
+        return self._facts.cost_usd(usage) if self._facts and usage else None
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        most = self._facts.max_output if self._facts else None
+        arguments: dict[str, Any] = self._parameters.sent(
+            min(request.max_tokens, most) if most else request.max_tokens
+        )
+        arguments |= {
+            "model": self._name,
+            "messages": [self._parameters.message(message.wire()) for message in request.messages],
+            "stream": True,
+            "max_retries": 0,
+            "num_retries": 0,
+            "timeout": _timeout(),
+        }
+        if request.tools:
+            arguments["tools"] = list(request.tools)
+        if self._api_key is not None:
+            arguments["api_key"] = self._api_key
+        if self._name.startswith("openai/") and self._api_key is not None:
+            arguments["client"] = self._openai_client()
+        if self._api_base is not None:
+            arguments["api_base"] = self._api_base
+        if "claude" in self._name and self._name.startswith(_MARKED_PROVIDERS):
+            _mark_for_cache(arguments)
+        return arguments
+
+    def _openai_client(self) -> Any:
+        from chimera.models.transport import openai_client
+
+        if self._client is None:
+            base_url, api_key = self._api_base or _OPENAI_BASE, self._api_key or ""
+            self._client = openai_client(base_url=base_url, api_key=api_key, timeout=_timeout())
+        return self._client
+
+
+def _as_reported(usage: Usage | None, reported: list[Any]) -> Usage | None:
+    """The usage that litellm added up, without what it made up: all of it, or the reasoning part."""
+    if usage is None or not reported:
+        return None
+    return replace(usage, reasoning_tokens=usage_of(reported[-1].model_dump()).reasoning_tokens)
+
+
+def _mark_for_cache(arguments: dict[str, Any]) -> None:
+    """Mark where the provider may cache the prompt: after the tools, the system message and the newest message."""
+    arguments["cache_control_injection_points"] = [
+        {"location": "message", "role": "system"},
+        {"location": "message", "index": -1},
+    ]
+    if tools := arguments.get("tools"):
+        arguments["tools"] = [*tools[:-1], tools[-1] | {"cache_control": _CACHE_MARK}]
+
+
+def _foreign_errors() -> tuple[type[Exception], ...]:
+    """What litellm lets out: its own errors are the official client's, the rest is of the HTTP libraries."""
+    import httpx
+    import openai
+
+    return (openai.OpenAIError, httpx.HTTPError, httpx.InvalidURL)
+
+
+def _timeout() -> Any:
+    import httpx
+
+    return httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+
+
+def _litellm() -> Any:
+    with _import_lock:
+        for name, value in _ENVIRONMENT.items():
+            os.environ.setdefault(name, value)  # noqa: TID251  # litellm reads nothing but the environment
+        import litellm  # noqa: TID251  # this is the module
+
+        litellm.suppress_debug_info = True
+        litellm.disable_streaming_logging = True
+        for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+            logger = logging.getLogger(name)
+            logger.setLevel(logging.CRITICAL)
+            logger.propagate = False
+        return litellm
+
+
+def _preload() -> None:
+    with contextlib.suppress(ImportError):  # told when a model is needed
+        _litellm()

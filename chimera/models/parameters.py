@@ -1,0 +1,98 @@
+"""The parameters of a request, and what a server turned out not to take of them.
+
+Only a parameter that a refusal names is renamed or dropped, once, and that is remembered for the model's life.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from chimera.models.faults import ProviderFault
+
+_REFUSES = re.compile(
+    r"unsupported|(not|n't) (be )?(support|permit|allow|accept)|unknown|unrecogni[sz]ed|unexpected"
+    r"|extra (inputs|fields)|no longer"
+)
+_MISSES = re.compile(r"missing|required|must be (passed|provided|present|set)|passed back")
+_RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_REASONING_FIELDS = ("reasoning_content", "thinking_blocks")
+
+
+class Parameters:
+    """Options of one model as they are sent, less what its server refused."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = dict(options)
+        self._dropped: set[str] = set()
+        self._renames: dict[str, str] = {}
+        self._dropped_fields: set[str] = set()
+        self._wants_reasoning = False
+        self._drops_all = False
+
+    def sent(self, max_tokens: int) -> dict[str, Any]:
+        """The parameters of a request beside its messages and tools."""
+        whole = {"max_tokens": max_tokens, "stream_options": {"include_usage": True}} | self._options
+        if "max_completion_tokens" in self._options:
+            del whole["max_tokens"]
+        renamed = {self._renames.get(name, name): value for name, value in whole.items()}
+        kept = {name: value for name, value in renamed.items() if name not in self._dropped}
+        return kept | {"drop_params": self._drops_all}
+
+    def message(self, wire: dict[str, Any]) -> dict[str, Any]:
+        """A message with the reasoning fields that this server takes."""
+        kept = {name: value for name, value in wire.items() if name not in self._dropped_fields}
+        if self._wants_reasoning and kept["role"] == "assistant":
+            kept.setdefault("reasoning_content", "")
+        return kept
+
+    def learn(self, fault: ProviderFault, *, unsupported: bool = False) -> str | None:
+        """Take back what a refusal names. The notice for the user, or None where there is nothing to change.
+
+        Args:
+            fault: what the server said.
+            unsupported: the refusal is surely about parameters, whatever its words.
+        """
+        if fault.status not in {400, 422}:
+            return None
+        words = fault.text.lower()
+        if notice := self._learn_reasoning(words):
+            return notice
+        if not unsupported and not _REFUSES.search(words):
+            return None
+        current = [name for name in self.sent(0) if name != "drop_params"]
+        places = {name: found.start() for name in current if (found := _named(name, words))}
+        if places:
+            return self._give_up(min(places, key=lambda name: (places[name], -len(name))))
+        if unsupported and not self._drops_all:
+            self._drops_all = True
+            return f"parameters that this model does not support are not sent: {fault.text}"
+        return None
+
+    def _give_up(self, name: str) -> str:
+        other = _RENAMED.get(name)
+        if other and other not in self._renames and other not in self._dropped:
+            self._renames[name] = other
+            return f"the server does not take {name}; {other} is sent instead"
+        self._dropped.add(name)
+        return f"the server does not take {name}; it is not sent"
+
+    def _learn_reasoning(self, words: str) -> str | None:
+        for name in _REASONING_FIELDS:
+            if name not in words or name in self._dropped_fields:
+                continue
+            if _MISSES.search(words) and not self._wants_reasoning:
+                self._wants_reasoning = True
+                return (
+                    f"the server wants {name} with every message of its own; it is sent, empty where unknown"
+                )
+            if _REFUSES.search(words):
+                self._dropped_fields.add(name)
+                self._wants_reasoning = False
+                return f"the server does not take {name} back; it is not sent"
+        return None
+
+
+def _named(name: str, words: str) -> re.Match[str] | None:
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", words)

@@ -1,0 +1,81 @@
+import pytest
+
+from chimera.models.faults import ProviderFault
+from chimera.models.parameters import Parameters
+
+
+def refused(text: str, status: int = 400) -> ProviderFault:
+    return ProviderFault(text=text, status=status)
+
+
+def test_a_parameter_is_renamed_once_and_then_dropped() -> None:
+    parameters = Parameters({})
+    text = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+    assert "max_completion_tokens is sent instead" in (parameters.learn(refused(text)) or "")
+    assert parameters.sent(9)["max_completion_tokens"] == 9
+    assert "max_tokens" not in parameters.sent(9)
+    assert "is not sent" in (parameters.learn(refused("max_completion_tokens is not supported")) or "")
+    assert not {"max_tokens", "max_completion_tokens"} & set(parameters.sent(9))
+
+
+def test_only_the_named_parameter_is_dropped_and_that_is_remembered() -> None:
+    parameters = Parameters({"temperature": 0.2, "top_p": 0.9})
+    assert parameters.learn(refused("Unsupported value: 'temperature' does not support 0.2 with this model."))
+    assert parameters.sent(5) == {
+        "max_tokens": 5, "stream_options": {"include_usage": True}, "top_p": 0.9, "drop_params": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        refused("temperature must be between 0 and 2"),
+        refused("Unsupported parameter: 'frequency'"),
+        refused("messages: unexpected role"),
+        refused("temperature is not supported", 500),
+        refused("Unknown field messages[0].temperature_x"),
+    ],
+    ids=lambda fault: fault.text,
+)
+def test_a_refusal_that_names_nothing_we_sent_changes_nothing(fault: ProviderFault) -> None:
+    parameters = Parameters({"temperature": 3})
+    before = parameters.sent(1)
+    assert parameters.learn(fault) is None
+    assert parameters.sent(1) == before
+
+
+def test_learning_ends() -> None:
+    parameters = Parameters({"temperature": 1})
+    fault = refused("unsupported: max_tokens, max_completion_tokens, temperature, stream_options")
+    notices = []
+    while notice := parameters.learn(fault):
+        notices.append(notice)
+    assert len(notices) == 4
+    assert parameters.sent(1) == {"drop_params": False}
+
+
+def test_a_limit_given_under_its_newer_name_replaces_ours() -> None:
+    sent = Parameters({"max_completion_tokens": 100}).sent(50)
+    assert "max_tokens" not in sent
+    assert sent["max_completion_tokens"] == 100
+
+
+def test_a_server_that_wants_reasoning_gets_it_and_one_that_refuses_it_does_not() -> None:
+    parameters = Parameters({})
+    bare = {"role": "assistant", "content": "a"}
+    kept = bare | {"reasoning_content": "r"}
+    assert parameters.message(kept) == kept
+    assert parameters.learn(refused("Missing `reasoning_content` field in the assistant message"))
+    assert parameters.message(bare) == bare | {"reasoning_content": ""}
+    assert parameters.message(kept) == kept
+    assert parameters.message({"role": "user", "content": "u"}) == {"role": "user", "content": "u"}
+    assert parameters.learn(refused("Extra inputs are not permitted: messages.1.reasoning_content"))
+    assert parameters.message(kept) == bare
+
+
+def test_a_refusal_without_names_lets_the_adapter_drop_what_it_must_once() -> None:
+    parameters = Parameters({"odd": 1})
+    fault = refused("this model cannot do that")
+    assert parameters.learn(fault, unsupported=True)
+    assert parameters.sent(1)["drop_params"] is True
+    assert parameters.learn(fault, unsupported=True) is None
