@@ -1,0 +1,165 @@
+"""From the settings to a model: which one, with which key, behind which server, with which window."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import urlsplit
+
+from chimera.config import Config
+from chimera.core.model import Model, Window
+from chimera.errors import ConfigError, ModelAuthError
+from chimera.models import registry
+from chimera.models.litellm_model import LiteLLMModel
+from chimera.models.local_window import LOCAL_SERVERS, LocalServer, reported_window, served_model
+from chimera.models.providers import BY_PREFIX, PROVIDERS, Provider
+from chimera.models.retry import RetryingModel
+from chimera.models.script_file import load_script
+
+UNKNOWN_WINDOW = 16_384
+"""Tokens assumed where nobody knows the window: small enough for nearly every model that can use tools."""
+_NO_KEY = "none"
+"""Sent to a server of one's own that checks no key: the client insists on one."""
+_SCRIPTED = "scripted:"
+_OLLAMA = ("ollama/", "ollama_chat/")
+
+
+def choose_model(
+    config: Config,
+    environment: Mapping[str, str],
+    *,
+    notify: Callable[[str], None] = lambda _: None,
+    servers: Sequence[LocalServer] = LOCAL_SERVERS,
+) -> Model:
+    """The model of a run, wrapped in the retries. Nothing is sent to a provider; local servers are asked.
+
+    Without `config.model`: the model that the server at `config.api_base` reports, else the default model of the
+    first provider in `PROVIDERS` whose key is set, else a local server found listening.
+
+    Args:
+        config: the settings.
+        environment: where keys and addresses are looked up.
+        notify: told about every retry and every parameter that a server refused.
+        servers: where a local server is looked for.
+
+    Raises:
+        ConfigError: there is no model to be had, or the script of `scripted:FILE` cannot be played.
+        ModelAuthError: the key of the provider is not set, or there is no such provider.
+    """
+    name, api_base = config.model, config.api_base
+    if name is not None and name.startswith(_SCRIPTED):
+        return RetryingModel(load_script(name.removeprefix(_SCRIPTED)), on_retry=notify)
+    if api_base is not None and urlsplit(api_base).scheme not in {"http", "https"}:
+        raise ConfigError(f"api_base is {api_base!r}; it must be a URL such as http://127.0.0.1:8080/v1")
+    if not name:
+        name, api_base = _default(api_base, environment, servers)
+    elif api_base is not None and not _has_provider(name):
+        name = f"openai/{name}"
+    model = _litellm_model(_with_provider(name), api_base, config, environment, notify)
+    return RetryingModel(model, on_retry=notify)
+
+
+def resolve_window(config: Config, model: Model) -> Window:
+    """The window of a run: the argument, else what the model's server or the registry says, else 16,384."""
+    if config.window is not None:
+        return Window(tokens=config.window, source="argument")
+    return model.window or Window(tokens=UNKNOWN_WINDOW, source="unknown")
+
+
+def _default(
+    api_base: str | None, environment: Mapping[str, str], servers: Sequence[LocalServer]
+) -> tuple[str, str | None]:
+    """A model and its address where the settings name none."""
+    if api_base is not None:
+        key = BY_PREFIX["openai"].key(environment)
+        if served := served_model(LocalServer(kind="given", api_base=api_base), api_key=key):
+            return f"openai/{served}", api_base
+        raise ConfigError(
+            f"the server at {api_base!r} names no model: add --model openai/NAME, or check the address"
+        )
+    for provider in PROVIDERS:
+        if provider.default_model and (provider.key(environment) or provider.has_login(environment)):
+            return provider.default_model, None
+    for server in servers:
+        if served := served_model(server):
+            return f"{server.prefix}/{served}", server.api_base
+    raise ConfigError(
+        "no model: no provider key is set and no local server was found. Do one of these: "
+        "export ANTHROPIC_API_KEY=... (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY, ...); "
+        "start Ollama, llama.cpp, LM Studio or vLLM on its usual port; "
+        "chimera run --model openai/NAME --api-base http://HOST:PORT/v1 TASK for any other compatible server. "
+        "To see chimera work without any model: chimera demo"
+    )
+
+
+def _litellm_model(
+    name: str,
+    api_base: str | None,
+    config: Config,
+    environment: Mapping[str, str],
+    notify: Callable[[str], None],
+) -> LiteLLMModel:
+    provider = BY_PREFIX.get(name.partition("/")[0])
+    if provider is not None:
+        api_base = api_base or provider.api_base(environment)
+    api_key = _key(provider, name, api_base, environment)
+    window = None if config.window is None else Window(tokens=config.window, source="argument")
+    if window is None and api_base is not None:
+        window = reported_window(name, api_base=api_base, api_key=api_key)
+    if window is None and name.startswith(_OLLAMA):
+        # Ollama takes whatever window it is asked for and cuts the prompt silently where it is not asked.
+        window = Window(tokens=UNKNOWN_WINDOW, source="unknown")
+    return LiteLLMModel(
+        name, api_base=api_base, api_key=api_key, options=config.model_options, window=window, notify=notify
+    )
+
+
+def _key(
+    provider: Provider | None, name: str, api_base: str | None, environment: Mapping[str, str]
+) -> str | None:
+    """The key to send; None leaves it to litellm."""
+    if provider is None or not provider.keys:
+        return None
+    if key := provider.key(environment):
+        return key
+    if provider.has_login(environment):
+        return None
+    if provider.prefix == "openai" and api_base is not None:
+        return _NO_KEY
+    raise ModelAuthError(
+        f"{name} needs a key and {' or '.join(provider.keys)} is not set: export {provider.keys[0]}=..., "
+        "or choose another model with --model"
+    )
+
+
+def _has_provider(name: str) -> bool:
+    prefix, slash, _ = name.partition("/")
+    return bool(slash) and (prefix in BY_PREFIX or prefix in registry.known_providers())
+
+
+def _with_provider(name: str) -> str:
+    """The name with its provider's prefix, if the provider can be told.
+
+    Raises:
+        ModelAuthError: no such provider, or a bare name that the registry does not know.
+    """
+    prefix, slash, rest = name.partition("/")
+    if slash and not rest:
+        raise ModelAuthError(f"the model {name!r} has no name behind its provider: write {name}NAME")
+    if _has_provider(name):
+        return name
+    own = "For a compatible server of your own: --model openai/NAME --api-base http://HOST:PORT/v1"
+    if slash:
+        close = difflib.get_close_matches(prefix, {*BY_PREFIX, *registry.known_providers()}, n=1)
+        hint = (
+            f"did you mean {close[0]}/{rest}?"
+            if close
+            else "names are PROVIDER/MODEL as litellm spells them."
+        )
+        raise ModelAuthError(f"there is no provider {prefix!r} for the model {name!r}: {hint} {own}")
+    facts = registry.facts(name)
+    if facts is None:
+        raise ModelAuthError(
+            f"the model {name!r} is unknown: write it as PROVIDER/MODEL, for example openai/{name}. {own}"
+        )
+    return f"{facts.provider}/{name}" if facts.provider in BY_PREFIX else name
