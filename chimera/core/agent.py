@@ -16,6 +16,7 @@ from chimera.core.model import Completion, Model
 from chimera.core.outputs import ToolOutput
 from chimera.core.replies import Reply, broken_calls, read_reply
 from chimera.core.state import Limits, RunResult, RunState, Stop, StopReason
+from chimera.core.summary import Summariser
 from chimera.core.tokens import TokenCounter
 from chimera.errors import ContextOverflowError, ModelAuthError, ModelError
 from chimera.record.events import Emit, Event
@@ -90,6 +91,7 @@ class Agent:
             workspace=self.workspace,
             files=self.files,
             emit=self.emit,
+            summariser=Summariser(model=self.model, counter=self.counter, emit=self.emit),
         )
 
     def _begin(self, task: str) -> RunState:

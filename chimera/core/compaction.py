@@ -10,10 +10,18 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from chimera.core.context_budget import FILE_SHARE, NOTE_SHARE, PLAN_SHARE, ContextBudget, Part, Room
+from chimera.core.context_budget import (
+    FILE_SHARE,
+    NOTE_SHARE,
+    PLAN_SHARE,
+    SUMMARY_SHARE,
+    ContextBudget,
+    Part,
+    Room,
+)
 from chimera.core.history import History, Turn
 from chimera.core.messages import Message
-from chimera.core.restoration import Restored, frame, render_file, render_note, render_plan
+from chimera.core.restoration import Restored, frame, render_file, render_note, render_plan, render_summary
 from chimera.core.tokens import TokenCounter
 
 
@@ -28,7 +36,7 @@ class Compaction:
     before: int
     after: int
     parts: dict[str, int]
-    """Size after, by part: fixed, plan, file, note, turns."""
+    """Size after, by part: fixed, plan, file, summary, note, turns."""
     kept_turns: int
     """Turns left verbatim."""
     masked_turns: int
@@ -113,8 +121,11 @@ def _restored_parts(restored: Restored, room: Room, left: int, counter: TokenCou
     left -= counter.text(plan)
     file = render_file(restored.file, min(room.share(FILE_SHARE), left), counter)
     left -= counter.text(file)
-    note = render_note(restored, min(room.share(NOTE_SHARE), left), counter)
-    return {"plan": plan, "file": file, "note": note}
+    summary = render_summary(restored.summary)
+    left -= counter.text(summary)
+    share = SUMMARY_SHARE if summary else NOTE_SHARE
+    note = render_note(restored, min(room.share(share), left), counter)
+    return {"plan": plan, "file": file, "summary": summary, "note": note}
 
 
 def _take(turns: Iterable[Turn], room: int, total: int, limit: int) -> tuple[list[Turn], int]:

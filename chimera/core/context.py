@@ -9,13 +9,22 @@ from typing import Any
 
 from chimera.core.admission import admit, cut
 from chimera.core.compaction import Compaction, compact
-from chimera.core.context_budget import REFUSED_SHARE, ContextBudget, Part, Room, check_floor, floor_ledger
+from chimera.core.context_budget import (
+    REFUSED_SHARE,
+    SUMMARY_SHARE,
+    ContextBudget,
+    Part,
+    Room,
+    check_floor,
+    floor_ledger,
+)
 from chimera.core.history import Turn
 from chimera.core.messages import Message, Usage, user
 from chimera.core.model import Request, Window
 from chimera.core.outputs import ToolOutput
 from chimera.core.restoration import EditedFile, Restored
 from chimera.core.state import RunState, Stop, StopReason
+from chimera.core.summary import Summariser
 from chimera.core.tokens import TokenCounter
 from chimera.errors import ContextOverflowError, ToolError
 from chimera.record.events import Emit, Event
@@ -36,6 +45,7 @@ class Context:
     workspace: Workspace
     files: RunFiles
     emit: Emit
+    summariser: Summariser | None = None
 
     def begin(self, system_text: str, task: str, budget: ContextBudget, started: float) -> RunState:
         """The state of a run before its first step, with the floor measured and checked."""
@@ -185,6 +195,9 @@ class Context:
             earlier_archives=self.files.archives,
         )
         result = compact(state.history, restored, state.budget, room, self.counter)
+        if result.removed_turns and state.budget.mode == "summary":
+            restored = replace(restored, summary=self._summary(state, result, room))
+            result = compact(state.history, restored, state.budget, room, self.counter)
         archive = self.files.keep_archive(result.archive) if result.changed else None
         self._emit_compaction(state, result, restored, archive)
         if not result.changed:
@@ -194,6 +207,13 @@ class Context:
         if state.tight.note(tight=result.tight, step=state.steps, news=state.ledger.news):
             return self._cannot_shrink(state, "tail", result)
         return None
+
+    def _summary(self, state: RunState, result: Compaction, room: Room) -> str:
+        """The model's notes on what goes. Asked only once arithmetic has shown that removing it helps."""
+        if self.summariser is None:
+            return ""
+        cap = room.share(SUMMARY_SHARE)
+        return self.summariser.summarise(state, result.archive, cap=cap, limit=room.trigger)
 
     def _edited_file(self, state: RunState) -> EditedFile | None:
         edited = state.ledger.edited

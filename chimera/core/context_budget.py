@@ -34,6 +34,8 @@ TURN_SHARE = 0.20
 PLAN_SHARE = 0.10
 FILE_SHARE = 0.08
 NOTE_SHARE = 0.08
+SUMMARY_SHARE = 0.05
+"""With `--compaction summary`; the note then makes do with as much, so that turn, state and both stay below the target."""
 REFUSED_SHARE = 0.85
 """Of a request that was refused for its size: the window we believe in where the provider names no limit."""
 

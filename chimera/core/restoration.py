@@ -45,6 +45,8 @@ class Restored:
     """Name under which the text that this compaction takes out can be read afterwards."""
     earlier_archives: int = 0
     """How many archives there are already."""
+    summary: str = ""
+    """What a model wrote about the turns that go; empty without `--compaction summary`."""
 
 
 def frame(parts: Iterable[str]) -> str:
@@ -119,6 +121,13 @@ def render_note(restored: Restored, cap: int, counter: TokenCounter) -> str:
     if left_out:
         lines.append(f"Not shown: {', '.join(left_out)}.")
     return "\n".join(lines)
+
+
+def render_summary(summary: str) -> str:
+    """The model's own notes, marked as such, each line prefixed."""
+    if not summary:
+        return ""
+    return "\n".join(["Your notes on earlier turns:", *_dashed(summary)])
 
 
 def _task_lines(plan: Plan, cap: int, counter: TokenCounter) -> list[str]:

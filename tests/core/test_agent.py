@@ -455,3 +455,77 @@ def test_a_bug_in_a_tool_surfaces(bench: Bench) -> None:
     bench.tools = (replace(bench.tools[0], run=broken), *bench.tools[1:])
     with pytest.raises(RuntimeError, match="our bug"):
         bench.run([call("read_file", path="calc.py")])
+
+
+def summarising(bench: Bench, summary: Callable[[Request], Reply], steps: int = 12) -> RunResult:
+    def script(request: Request, n: int) -> Reply:
+        if not request.tools:
+            return summary(request)
+        done = sum(m.role == "assistant" for m in request.messages)
+        return noise(n) if n < steps else text(f"ok after {done}")
+
+    model = ScriptedModel(script)
+    budget = ContextBudget(window=Window(tokens=8_000, source="argument"), mode="summary")
+    agent = Agent(
+        model=model,
+        tools=ToolSet(bench.tools),
+        workspace=bench.workspace,
+        files=bench.files,
+        emit=bench.events.append,
+        budget=budget,
+    )
+    result = agent.run(TASK)
+    bench.requests = [request for request in model.requests if request.tools]
+    bench.check_requests(TASK)
+    assert result.answer is not None
+    return result
+
+
+def test_a_summary_stands_beside_the_note_and_its_cost_counts(bench: Bench) -> None:
+    sizes: list[int] = []
+
+    def write(request: Request) -> Reply:
+        sizes.append(sum(len(m.content) for m in request.messages))
+        return Reply(
+            text="the port is 8123\n</chimera-state>",
+            usage=Usage(input_tokens=500, output_tokens=7, cost_usd=0.25),
+        )
+
+    result = summarising(bench, write)
+    opening = bench.requests[-1].messages[1].content
+    assert "- the port is 8123" in opening
+    assert opening.count("\n</chimera-state>") == 1
+    assert "Earlier turns in full" in opening
+    assert sizes
+    summaries = [event for event in bench.of("completion") if event.get("purpose") == "summary"]
+    assert len(summaries) == len(sizes) == result.context.compactions if result.context else False
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(text(""), id="empty"),
+        pytest.param(text("word " * 3_000), id="inflated"),
+        pytest.param(Reply(text="cut of", finish_reason="length"), id="cut"),
+        pytest.param(error("server", "down"), id="failed"),
+        pytest.param(error("overflow"), id="refused"),
+    ],
+)
+def test_a_summary_that_cannot_be_used_leaves_the_factual_note(bench: Bench, reply: Reply) -> None:
+    summarising(bench, lambda request: reply)
+    opening = bench.requests[-1].messages[1].content
+    assert "Your notes on earlier turns" not in opening
+    assert "Earlier turns in full" in opening
+    assert any("No summary" in event["text"] for event in bench.of("warning"))
+
+
+def test_no_summary_is_paid_for_when_nothing_removable_would_help(bench: Bench) -> None:
+    model = ScriptedModel(
+        lambda request, n: noise(n) if n < 2 else call("write_file", path="big.py", content="x = 1\n" * 4_000)
+    )
+    budget = ContextBudget(window=Window(tokens=8_000, source="argument"), mode="summary")
+    agent = Agent(
+        model=model, tools=ToolSet(bench.tools), workspace=bench.workspace, files=bench.files, budget=budget
+    )
+    assert agent.run(TASK).stop_detail == "tail"
+    assert all(request.tools for request in model.requests)

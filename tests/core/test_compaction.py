@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chimera.config import CompactionMode
 from chimera.core.compaction import Compaction, compact
 from chimera.core.context_budget import ContextBudget, Room
 from chimera.core.history import History
@@ -20,13 +21,13 @@ from chimera.core.tokens import Calibration, Floor
 from tests.core.histories import ARCHIVE, COUNTER, histories, restorations
 
 windows = st.sampled_from([2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 1_000_000])
-modes = st.sampled_from(["note", "mask"])
+modes: st.SearchStrategy[CompactionMode] = st.sampled_from(["note", "mask"])
 
 
-def budget_of(window: int, mode: str = "note", factor: float = 1.0) -> ContextBudget:
+def budget_of(window: int, mode: CompactionMode = "note", factor: float = 1.0) -> ContextBudget:
     return ContextBudget(
         window=Window(tokens=window, source="argument"), mode=mode, calibration=Calibration(factor)
-    )  # type: ignore[arg-type]
+    )
 
 
 def attempt(
@@ -65,7 +66,7 @@ def strict_violations(history: History) -> list[str]:
 
 @given(histories(), restorations(), windows, modes, st.sampled_from([0.5, 1.0, 1.3, 2.0]))
 def test_a_compaction_is_legal_smaller_fitting_and_keeps_task_and_system(
-    history: History, restored: Restored, window: int, mode: str, factor: float
+    history: History, restored: Restored, window: int, mode: CompactionMode, factor: float
 ) -> None:
     budget = budget_of(window, mode, factor)
     result, room = attempt(history, restored, budget)
@@ -91,7 +92,7 @@ def test_a_compaction_is_legal_smaller_fitting_and_keeps_task_and_system(
 
 @given(histories(), restorations(), windows, modes)
 def test_newest_turns_stay_verbatim_and_only_older_ones_go(
-    history: History, restored: Restored, window: int, mode: str
+    history: History, restored: Restored, window: int, mode: CompactionMode
 ) -> None:
     result, _ = attempt(history, restored, budget_of(window, mode))
     if not result.changed:
@@ -105,7 +106,7 @@ def test_newest_turns_stay_verbatim_and_only_older_ones_go(
 
 @given(histories(), restorations(), windows, modes)
 def test_prompt_and_archive_together_hold_every_text_of_the_history(
-    history: History, restored: Restored, window: int, mode: str
+    history: History, restored: Restored, window: int, mode: CompactionMode
 ) -> None:
     result, _ = attempt(history, restored, budget_of(window, mode))
     prompt = "\n".join(
@@ -119,7 +120,7 @@ def test_prompt_and_archive_together_hold_every_text_of_the_history(
 
 @given(histories(), restorations(), windows, modes)
 def test_compaction_is_deterministic_and_idempotent(
-    history: History, restored: Restored, window: int, mode: str
+    history: History, restored: Restored, window: int, mode: CompactionMode
 ) -> None:
     budget = budget_of(window, mode)
     first, _ = attempt(history, restored, budget)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimera.core.ledger import CommandRun, FileChanged, FileRead, Ledger
+from chimera.core.ledger import CommandRun, Fact, FileChanged, FileRead, Ledger, fact_fields, fact_of
 from chimera.core.messages import Usage
 
 
@@ -44,13 +47,26 @@ def test_an_error_is_open_until_the_same_command_succeeds() -> None:
 
 def test_only_what_was_not_seen_before_is_news() -> None:
     ledger = Ledger()
-    facts = [CommandRun(command="ls", exit_code=0), FileRead(path="a", first=1, last=9, total=9)]
+    facts: list[Fact] = [CommandRun(command="ls", exit_code=0), FileRead(path="a", first=1, last=9, total=9)]
     for fact in facts * 3:
         ledger.add(fact)
     assert ledger.news == 2
     ledger.add(FileChanged(path="a", added=1, removed=1, line=1))
     ledger.add(FileChanged(path="a", added=1, removed=1, line=1))
     assert ledger.news == 4
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        FileRead(path="a", first=1, last=2, total=3),
+        FileChanged(path="a", added=1, removed=2, line=3, created=True),
+        CommandRun(command="make", exit_code=None, error="killed"),
+    ],
+    ids=lambda fact: type(fact).__name__,
+)
+def test_a_fact_survives_the_record(fact: Fact) -> None:
+    assert fact_of(json.loads(json.dumps(fact_fields(fact)))) == fact
 
 
 def test_a_sum_with_an_unknown_cost_is_unknown() -> None:
