@@ -38,6 +38,27 @@ def kind_of(path: Path) -> FileKind:
     return "folder" if stat.S_ISDIR(mode) else "other"
 
 
+def is_folder(path: Path) -> bool:
+    """Whether a folder can be found at the path; what may not be looked at counts as missing."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether a regular file can be found at the path; what may not be looked at counts as missing."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def real_path(path: Path) -> Path:
+    """The path with every link followed that can be. Loops, missing and forbidden parts stay as they are."""
+    return Path(os.path.realpath(path))
+
+
 def fault_text(fault: OSError) -> str:
     """The operating system's words for what went wrong, without paths and numbers."""
     return (fault.strerror or "unknown fault").lower()

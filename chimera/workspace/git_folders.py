@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from chimera.workspace.files import is_file, is_folder, real_path
+
 _POINTER_BYTES = 4096
 _WORKTREE_SETTING = re.compile(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
 
@@ -26,17 +28,17 @@ class GitFolders:
 def git_folders(checkout: Path) -> GitFolders | None:
     """The git folders that `checkout/.git` is or points to, or None when it is neither folder nor valid pointer."""
     entry = checkout / ".git"
-    if entry.is_dir():
-        own = entry.resolve()
+    if is_folder(entry):
+        own = real_path(entry)
     else:
         target = _pointer(entry)
         if target is None or not target.startswith("gitdir:"):
             return None
-        own = Path(checkout, target.removeprefix("gitdir:").strip()).resolve()
-    if not (own / "HEAD").exists():
+        own = real_path(Path(checkout, target.removeprefix("gitdir:").strip()))
+    if not is_file(own / "HEAD") and not (own / "HEAD").is_symlink():
         return None
     common = _pointer(own / "commondir")
-    return GitFolders(own=own, common=Path(own, common).resolve() if common else own)
+    return GitFolders(own=own, common=real_path(Path(own, common)) if common else own)
 
 
 def belongs_to(folders: GitFolders, checkout: Path) -> bool:
@@ -45,10 +47,10 @@ def belongs_to(folders: GitFolders, checkout: Path) -> bool:
     A pointer in a checkout can name any folder of the user. Only git writes the way back.
     """
     if way_back := _pointer(folders.own / "gitdir"):
-        return Path(folders.own, way_back).resolve() == (checkout / ".git").resolve()
+        return real_path(Path(folders.own, way_back)) == real_path(checkout / ".git")
     settings = _pointer(folders.own / "config") or ""
     return any(
-        Path(folders.own, found.strip('"')).resolve() == checkout.resolve()
+        real_path(Path(folders.own, found.strip('"'))) == real_path(checkout)
         for found in _WORKTREE_SETTING.findall(settings)
     )
 
@@ -92,9 +94,10 @@ class CheckoutScan:
 def _pointer(file: Path) -> str | None:
     """The start of a small text file, without white space around it; None if it cannot be read."""
     try:
-        if not file.is_file():
+        if not is_file(file):
             return None
         with file.open("rb") as stream:
-            return stream.read(_POINTER_BYTES).decode("utf-8", "surrogateescape").strip()
+            text = stream.read(_POINTER_BYTES).decode("utf-8", "surrogateescape").strip()
     except OSError:
         return None
+    return None if "\0" in text else text

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimera.workspace.environment import TOOLCHAIN_HOMES
+from chimera.workspace.files import is_file, is_folder, real_path
 from chimera.workspace.git_folders import (
     CheckoutScan,
     GitFolders,
@@ -71,7 +72,7 @@ def plan_mounts(
     """The view of commands in `workspace`, a real path."""
     missing: list[str] = []
     homes = [home for home in _homes(environment) if _can_hide(home, workspace, missing)]
-    hidden = [real for folder in _TEMPORARY_FOLDERS if (real := Path(folder).resolve()).is_dir()]
+    hidden = [real for folder in _TEMPORARY_FOLDERS if is_folder(real := real_path(Path(folder)))]
     arguments = [part for folder in dict.fromkeys([*hidden, *homes]) for part in ("--tmpfs", str(folder))]
     for home in homes:
         arguments += ["--dir", str(home / ".cache")]
@@ -91,16 +92,16 @@ def _homes(environment: Mapping[str, str]) -> list[Path]:
     homes = [environment.get("HOME", "")]
     with suppress(KeyError):  # a container may run under a user id without an account
         homes.append(pwd.getpwuid(os.getuid()).pw_dir)
-    return list(dict.fromkeys(Path(home).resolve() for home in homes if home.startswith("/")))
+    return list(dict.fromkeys(real_path(Path(home)) for home in homes if home.startswith("/")))
 
 
 def _can_hide(home: Path, workspace: Path, missing: list[str]) -> bool:
-    if not home.is_dir():
+    if not is_folder(home):
         return False
     if home.is_relative_to(workspace):
         missing.append(f"commands can read all of {home}, keys included, because the workspace holds it")
         return False
-    if home == Path("/") or any(home.is_relative_to(Path(folder).resolve()) for folder in _SYSTEM_FOLDERS):
+    if home == Path("/") or any(home.is_relative_to(real_path(Path(folder))) for folder in _SYSTEM_FOLDERS):
         missing.append(f"commands can read all of {home}, because programs lie in the same place")
         return False
     return True
@@ -118,8 +119,8 @@ def _toolchains(homes: Iterable[Path], environment: Mapping[str, str]) -> Iterat
 def _shown(folders: Iterable[Path], *, hidden: list[Path]) -> Iterator[str]:
     """Read-only binds of those folders that exist, lie in a hidden one and are none themselves; keys in them covered."""
     for folder in dict.fromkeys(folders):
-        real = folder.resolve()
-        if not real.is_dir() or any(place.is_relative_to(real) for place in hidden):
+        real = real_path(folder)
+        if not is_folder(real) or any(place.is_relative_to(real) for place in hidden):
             continue
         if not any(place.is_relative_to(cover) for place in (folder, real) for cover in hidden):
             continue
@@ -130,15 +131,15 @@ def _shown(folders: Iterable[Path], *, hidden: list[Path]) -> Iterator[str]:
 
 def _covered_secrets(toolchain: Path) -> Iterator[str]:
     for secret in (toolchain / name for name in _TOOLCHAIN_SECRETS):
-        if secret.is_file():
+        if is_file(secret):
             yield from ("--ro-bind", os.devnull, str(secret))
-        elif secret.is_dir():
+        elif is_folder(secret):
             yield from ("--tmpfs", str(secret))
 
 
 def _name_resolution() -> list[str]:
     """Back into view: the file that names the resolver, where it lies in /run."""
-    real = str(Path("/etc/resolv.conf").resolve())
+    real = str(real_path(Path("/etc/resolv.conf")))
     return ["--ro-bind-try", real, real] if real.startswith("/run/") else []
 
 
@@ -152,11 +153,11 @@ def _protected_git(workspace: Path, *, allow_write: bool, missing: list[str]) ->
         entry = checkout / ".git"
         if entry.is_symlink():
             missing.append(f"{entry} is a link, so commands can replace it")
-        elif entry.is_file():
+        elif is_file(entry):
             yield from ("--ro-bind-try", str(entry), str(entry))
         folders = git_folders(checkout)
         if folders is None:
-            if entry.is_dir() and not entry.is_symlink():
+            if is_folder(entry) and not entry.is_symlink():
                 yield from ("--ro-bind-try", str(entry), str(entry))
         else:
             for folder in _to_mount(folders, checkout, workspace):

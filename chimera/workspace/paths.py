@@ -17,6 +17,7 @@ from chimera.workspace.files import (
     FileKind,
     close_names,
     fault_text,
+    is_folder,
     kind_of,
     open_folder,
     read_regular_file,
@@ -186,8 +187,8 @@ class Workspace:
 
     def _nearby(self, place: Place) -> str:
         folder = place.path.parent
-        if not folder.is_dir():
-            missing = next(parent for parent in reversed(place.path.parents) if not parent.is_dir())
+        if not is_folder(folder):
+            missing = next(parent for parent in reversed(place.path.parents) if not is_folder(parent))
             return f" There is no folder {self._call(missing)!r}."
         if close := close_names(folder, place.path.name):
             return f" Did you mean {' or '.join(repr(self._call(folder / name)) for name in close)}?"

@@ -23,6 +23,6 @@ def find_program(name: str, search_path: str, *, outside: Path) -> Path | None:
         found = shutil.which(name, path=entry)
         if found is None:
             continue
-        if not any(Path(p).is_relative_to(outside) for p in (found, Path(found).resolve())):
+        if not any(Path(p).is_relative_to(outside) for p in (found, Path(os.path.realpath(found)))):
             return Path(found)
     return None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
+from chimera.workspace.files import real_path
 from chimera.workspace.git_program import GitError, find_git
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Repository:
 
 def find_repository(path: Path) -> Repository | None:
     """The checkout that `path` lies in. None where there is none, in a bare repository, and for one that is broken."""
-    real = path.resolve()
+    real = real_path(path)
     _prepare_import(real)
     import git  # noqa: TID251
 
@@ -44,7 +45,7 @@ def find_repository(path: Path) -> Repository | None:
         with git.Repo(real, search_parent_directories=True, expand_vars=False) as repo:
             if repo.bare or repo.working_tree_dir is None:
                 return None
-            root = Path(repo.working_tree_dir).resolve()
+            root = real_path(Path(repo.working_tree_dir))
             if not real.is_relative_to(root):
                 return None
             start_commit, branch = _head(repo, root)
