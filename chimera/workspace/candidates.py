@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
+from chimera.workspace.files import is_file
 from chimera.workspace.git_folders import enclosing_checkout, git_folders
 from chimera.workspace.git_program import GitError, GitProgram
 
@@ -22,8 +23,8 @@ _MAX_NESTED = 100
 class Candidates:
     """The files to record and those that cannot be."""
 
-    paths: tuple[bytes, ...]
-    """Relative to the workspace, sorted."""
+    files: Mapping[bytes, int]
+    """Path relative to the workspace -> time of the last change of content or status in ns, which nobody can set."""
     omitted: tuple[str, ...]
     total_bytes: int
 
@@ -40,7 +41,8 @@ def find_candidates(
     listing.add_checkout(root)
     base, skipped = os.fsencode(root) + b"/", os.fsencode(excluded) + b"/"
     names = sorted(name for name in listing.names if not (base + name).startswith(skipped))
-    paths, omitted, total = [], set(listing.omitted), 0
+    files: dict[bytes, int] = {}
+    omitted, total = set(listing.omitted), 0
     for name in names:
         try:
             status = os.lstat(base + name)
@@ -51,10 +53,10 @@ def find_candidates(
         if not _can_record(base + name, status):
             omitted.add(shown_name(name))
             continue
-        paths.append(name)
+        files[name] = status.st_ctime_ns
         total += status.st_size
     omitted.update(_left_out(base, names))
-    return Candidates(paths=tuple(paths), omitted=tuple(sorted(omitted)), total_bytes=total)
+    return Candidates(files=files, omitted=tuple(sorted(omitted)), total_bytes=total)
 
 
 def shown_name(path: bytes) -> str:
@@ -111,7 +113,7 @@ class _Listing:
             arguments += ["-c", f"core.excludesFile={rules}"]
         arguments += ["ls-files", "-z", "--others", "--exclude-standard"]
         folders = git_folders(top)
-        if folders is not None and (folders.common / "info" / "exclude").is_file():
+        if folders is not None and is_file(folders.common / "info" / "exclude"):
             arguments.append(f"--exclude-from={folders.common / 'info' / 'exclude'}")
         if place != top:
             arguments += ["--", f":(literal){place.relative_to(top).as_posix()}/"]
@@ -155,7 +157,7 @@ def _users_rules(git: GitProgram, cwd: Path) -> Path | None:
     with suppress(GitError):
         answer = users_git.run(["config", "--global", "--type=path", "--get", "core.excludesFile"], cwd=cwd)
         rules = Path(os.fsdecode(answer.rstrip(b"\n")))
-    return rules if rules.is_absolute() and rules.is_file() else None
+    return rules if rules.is_absolute() and is_file(rules) else None
 
 
 def _is_plainly_below(top: Path, name: bytes, place: Path) -> bool:

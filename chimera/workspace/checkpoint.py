@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,8 @@ from chimera.workspace.git_program import GitError, GitProgram, find_git
 
 MAX_FILES = 50_000
 MAX_TOTAL_BYTES = 2 * 1024**3
+# Longest step of the clock that a file system stamps changes with.
+_CLOCK_STEP_NS = 1_000_000_000
 # Each clause undoes one way in which attributes of the repository make git change bytes or run a program.
 _ATTRIBUTES = (
     "* -text !eol -filter -ident -working-tree-encoding !diff !merge !conflict-marker-size !whitespace\n"
@@ -57,7 +59,8 @@ class ShadowRepository:
         WorkspaceError: from every method, when git is missing or fails, or the workspace is too large to record.
     """
 
-    def __init__(self, state_dir: Path, root: Path) -> None:
+    def __init__(self, state_dir: Path, root: Path, *, max_files: int = MAX_FILES) -> None:
+        self._max_files = max_files
         self._root = root.resolve()
         self._state_dir = state_dir.resolve()
         name = hashlib.sha256(os.fsencode(self._root)).hexdigest()[:24]
@@ -68,7 +71,7 @@ class ShadowRepository:
         git = find_git(process_environment(), outside=self._root)
         with self._prepared(git):
             found = find_candidates(
-                git, self._git_dir, self._root, at_most=MAX_FILES, excluded=self._state_dir
+                git, self._git_dir, self._root, at_most=self._max_files, excluded=self._state_dir
             )
             if found.total_bytes > MAX_TOTAL_BYTES:
                 raise WorkspaceError(
@@ -76,11 +79,11 @@ class ShadowRepository:
                     f"much to record (at most {MAX_TOTAL_BYTES:,}); ignore what git need not see"
                 )
             try:
-                tree = self._record(git, found.paths)
+                tree = self._record(git, found.files)
             except GitError:
                 # The kept index may be damaged, or a file may have vanished meanwhile. Once more, from nothing.
                 self._index.unlink(missing_ok=True)
-                tree = self._record(git, found.paths)
+                tree = self._record(git, found.files)
         return Snapshot(tree=tree, omitted=found.omitted)
 
     def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
@@ -123,33 +126,39 @@ class ShadowRepository:
             raise WorkspaceError(f"{str(self._git_dir)!r} cannot be used: {fault.strerror}") from fault
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            self._prepare(git)
-            yield
+            try:
+                self._prepare(git)
+                yield
+            except OSError as fault:
+                raise WorkspaceError(f"{str(self._git_dir)!r} cannot be written: {fault.strerror}") from fault
 
     def _prepare(self, git: GitProgram) -> None:
+        # Whoever left this one behind is dead: nobody else holds our lock.
+        (self._git_dir / "index.lock").unlink(missing_ok=True)
         attributes = self._git_dir / "info" / "attributes"
-        try:
-            # Whoever left this one behind is dead: nobody else holds our lock.
-            (self._git_dir / "index.lock").unlink(missing_ok=True)
-            if attributes.is_file() and attributes.read_text(encoding="ascii") == _ATTRIBUTES:
-                return
-            git.run(["init", "--quiet", "--bare", "--template=", str(self._git_dir)], cwd=self._git_dir)
-            attributes.parent.mkdir(exist_ok=True)
-            attributes.write_text(_ATTRIBUTES, encoding="ascii")
-        except OSError as fault:
-            raise WorkspaceError(f"{str(self._git_dir)!r} cannot be written: {fault.strerror}") from fault
+        if attributes.is_file() and attributes.read_text(encoding="ascii") == _ATTRIBUTES:
+            return
+        git.run(["init", "--quiet", "--bare", "--template=", str(self._git_dir)], cwd=self._git_dir)
+        attributes.parent.mkdir(exist_ok=True)
+        attributes.write_text(_ATTRIBUTES, encoding="ascii")
 
-    def _record(self, git: GitProgram, paths: tuple[bytes, ...]) -> str:
+    def _record(self, git: GitProgram, files: Mapping[bytes, int]) -> str:
         """Bring the kept index to exactly these files and write it as a tree."""
+        started, last = self._git_dir / "started.tmp", self._git_dir / "started"
+        started.write_bytes(b"")
+        last_ns = last.stat().st_mtime_ns if last.exists() else 0
         options = self._options()
         kept = git.run([*options, "ls-files", "-z", "--cached"], cwd=self._root).split(b"\0")[:-1]
-        gone = set(kept).difference(paths)
+        # git compares sizes and whole seconds, and would miss an edit right after a snapshot whose time was put back.
+        unsure = [path for path in kept if files.get(path, last_ns) >= last_ns - _CLOCK_STEP_NS]
         update = [*options, "update-index", "-z"]
-        if gone:
-            git.run([*update, "--force-remove", "--stdin"], cwd=self._root, stdin=_records(sorted(gone)))
-        git.run([*update, "--add", "--remove", "--replace", "--stdin"], cwd=self._root, stdin=_records(paths))
-        return git.run([*options, "write-tree"], cwd=self._root).decode("ascii").strip()
+        if unsure:
+            git.run([*update, "--force-remove", "--stdin"], cwd=self._root, stdin=_records(unsure))
+        git.run([*update, "--add", "--remove", "--replace", "--stdin"], cwd=self._root, stdin=_records(files))
+        tree = git.run([*options, "write-tree"], cwd=self._root).decode("ascii").strip()
+        started.replace(last)
+        return tree
 
 
-def _records(paths: tuple[bytes, ...] | list[bytes]) -> bytes:
+def _records(paths: Iterable[bytes]) -> bytes:
     return b"".join(path + b"\0" for path in paths)
