@@ -18,8 +18,8 @@ from chimera.errors import (
     WorkspaceError,
     WorkspaceLockedError,
 )
-from chimera.models.choose import choose_model
-from chimera.record.events import Emit
+from chimera.models.choose import choose_model, has_price, preload
+from chimera.record.events import Emit, Event
 from chimera.session import Ask, open_session
 
 _REASONS: dict[type[ChimeraError], StopReason] = {
@@ -30,6 +30,9 @@ _REASONS: dict[type[ChimeraError], StopReason] = {
     SandboxUnavailableError: StopReason.SANDBOX_UNAVAILABLE,
     RecordError: StopReason.STATE_UNWRITABLE,
 }
+_NO_PRICE = (
+    "A cost limit is set, but the price of {!r} is unknown, so it cannot be kept. Run without --max-cost."
+)
 EXPECTED = tuple(_REASONS)
 """What may go wrong before the loop begins without being a bug."""
 
@@ -61,12 +64,28 @@ def run(
         config = load_config({**options, "model": model if isinstance(model, str) else None})
         if not task.strip():
             raise ConfigError("the task is empty: say what is to be done")
+        notices = Notices(emit)
         if model is None or isinstance(model, str):
-            model = choose_model(config, process_environment())
+            model = choose_model(config, process_environment(), notify=notices)
+            preload(model.name)
+            if config.max_cost is not None and not has_price(model.name):
+                return RunResult.of_stop(Stop(StopReason.COST_LIMIT, message=_NO_PRICE.format(model.name)))
         with open_session(config, model, emit=emit, ask=ask, state=state, hidden=hidden) as session:
+            notices.emit = session.emit
             return session.run(task)
     except EXPECTED as fault:
         return RunResult.of_stop(stop_of(fault))
+
+
+class Notices:
+    """Passes on what the model layer has to say (a retry, a parameter that a server refused) as warnings."""
+
+    def __init__(self, emit: Emit | None) -> None:
+        self.emit = emit
+
+    def __call__(self, text: str) -> None:
+        if self.emit is not None:
+            self.emit(Event("warning", {"text": text}))
 
 
 def stop_of(fault: ChimeraError) -> Stop:

@@ -135,7 +135,7 @@ class Session:
                 warnings=(*warnings, *result.warnings),
                 files_changed=self._changes(start),
             )
-            self._emit(Event("run_finished", result.fields()))
+            self.emit(Event("run_finished", result.fields()))
         if result.context is not None:
             save_calibration(self.home, self.model.name, Calibration(result.context.calibration))
         return result
@@ -167,7 +167,7 @@ class Session:
     def _introduce(self, event: Event, start: _Start, warnings: tuple[str, ...]) -> None:
         """Pass an event on; the first one says where and how, too, and the notices follow it."""
         if event.type != "run_started":
-            self._emit(event)
+            self.emit(event)
             return
         about = {
             "run_id": self.record.run_id,
@@ -183,11 +183,12 @@ class Session:
             },
             "options": _recordable(self.config),
         }
-        self._emit(Event("run_started", {**event.fields, **about}))
+        self.emit(Event("run_started", {**event.fields, **about}))
         for text in warnings:
-            self._emit(Event("warning", {"text": text}))
+            self.emit(Event("warning", {"text": text}))
 
-    def _emit(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
+        """Record an event and pass it to the listener."""
         self.record.emit(event)
         if self.listener is not None:
             self.listener(event)
@@ -201,7 +202,7 @@ class Session:
         if start.shadow is None or start.tree is None:
             return ()
         snapshot = start.shadow.snapshot()
-        self._emit(Event("checkpoint", {"tree": snapshot.tree, "omitted": list(snapshot.omitted)}))
+        self.emit(Event("checkpoint", {"tree": snapshot.tree, "omitted": list(snapshot.omitted)}))
         changes = start.shadow.changes(start.tree, snapshot.tree)
         return tuple(FileSummary(path=c.path, added=c.added, removed=c.removed) for c in changes)
 

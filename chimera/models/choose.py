@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from chimera.config import Config
+from chimera.core.context_budget import UNKNOWN_WINDOW
+from chimera.core.messages import Usage
 from chimera.core.model import Model, Window
 from chimera.errors import ConfigError, ModelAuthError
-from chimera.models import registry
+from chimera.models import litellm_model, registry
 from chimera.models.litellm_model import LiteLLMModel
 from chimera.models.local_window import LOCAL_SERVERS, LocalServer, reported_window, served_model
 from chimera.models.providers import BY_PREFIX, PROVIDERS, Provider
 from chimera.models.retry import RetryingModel
 from chimera.models.script_file import load_script
 
-UNKNOWN_WINDOW = 16_384
 """Tokens assumed where nobody knows the window: small enough for nearly every model that can use tools."""
 _NO_KEY = "none"
 """Sent to a server of one's own that checks no key: the client insists on one."""
@@ -64,6 +65,20 @@ def resolve_window(config: Config, model: Model) -> Window:
     if config.window is not None:
         return Window(tokens=config.window, source="argument")
     return model.window or Window(tokens=UNKNOWN_WINDOW, source="unknown")
+
+
+def has_price(name: str) -> bool:
+    """Whether what a call to this model costs can be known. A script costs nothing."""
+    if name.startswith(_SCRIPTED):
+        return True
+    known = registry.facts(name)
+    return known is not None and known.cost_usd(Usage(input_tokens=1, output_tokens=1)) is not None
+
+
+def preload(name: str) -> None:
+    """Begin to load what the model will need, in the background."""
+    if not name.startswith(_SCRIPTED):
+        litellm_model.preload()
 
 
 def _default(
