@@ -1,0 +1,142 @@
+"""Who works on a task: chimera itself, the task's own solution, or nobody."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from chimera.api import run
+from chimera.bench.isolation import Isolation, clean_environment, command_runner, open_isolation
+from chimera.bench.task import BenchTask
+from chimera.core.model import Model
+from chimera.core.state import RunResult
+from chimera.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """Where an agent works on one trial."""
+
+    folder: Path
+    """Private; the agent may use all of it. `tree` lies in it."""
+    tree: Path
+    """The start tree, to be changed."""
+    isolation: Isolation
+    logs: Path
+    """Where the agent leaves its output. Kept."""
+    hidden: Sequence[Path]
+    """Folders that an agent's commands must not see; only a sandbox can hide them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """How an agent ended. What it achieved is for the grader to say."""
+
+    stop_reason: str | None = None
+    """As of a run. None for an agent that is no run and just ended."""
+    fault: str | None = None
+    """Why the trial says nothing about the agent's skill, if so."""
+    run: RunResult | None = None
+
+
+class BenchAgent(Protocol):
+    """Something that can be given a task. `name` and `model` are what the rows show."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def model(self) -> str | None: ...
+
+    def check(self, task: BenchTask) -> None:
+        """Raise a ConfigError if the agent can never do this task."""
+        ...
+
+    def work(self, task: BenchTask, desk: Desk) -> Work:
+        """Work on the task in `desk.tree` and return with every process ended that was started."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoOp:
+    """Does nothing. A task that it solves is broken."""
+
+    name: str = "noop"
+    model: str | None = None
+
+    def check(self, task: BenchTask) -> None:
+        pass
+
+    def work(self, task: BenchTask, desk: Desk) -> Work:
+        return Work()
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """Runs the task's own `solution/solve.sh`. A task that it does not solve is broken."""
+
+    name: str = "oracle"
+    model: str | None = None
+
+    def check(self, task: BenchTask) -> None:
+        if not (task.solution / "solve.sh").is_file():
+            raise ConfigError(f"{task.folder}: solution/solve.sh is missing; the oracle runs it")
+
+    def work(self, task: BenchTask, desk: Desk) -> Work:
+        solution = desk.folder / "solution"
+        shutil.copytree(task.solution, solution, symlinks=True)
+        environment = clean_environment(
+            desk.folder / "home",
+            **{**task.solution_env, "APP_DIR": str(desk.tree), "SOLUTION_DIR": str(solution)},
+        )
+        sandbox = open_isolation(desk.isolation, desk.folder).narrowed(hidden=desk.hidden)
+        with command_runner(sandbox, desk.tree, environment) as runner:
+            done = runner.run('exec bash "$SOLUTION_DIR/solve.sh"', task.agent_timeout_s)
+        (desk.logs / "output.txt").write_bytes(done.output)
+        if done.timed_out:
+            return Work(stop_reason="time_limit")
+        if done.exit_code != 0:
+            return Work(fault=f"solve.sh ended with exit code {done.exit_code}")
+        return Work()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chimera:
+    """chimera with a model and settings, unattended."""
+
+    model_choice: str | Model | None = None
+    """As for `chimera.api.run`. An object serves all trials."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `Config`. They win over what a task says."""
+    name: str = "chimera"
+
+    @property
+    def model(self) -> str | None:
+        choice = self.model_choice
+        return choice if isinstance(choice, str | None) else choice.name
+
+    def check(self, task: BenchTask) -> None:
+        pass
+
+    def work(self, task: BenchTask, desk: Desk) -> Work:
+        meant = {
+            "window": task.window,
+            "max_steps": task.max_steps,
+            "max_seconds": task.agent_timeout_s,
+            "mode": "auto" if desk.isolation == "namespace" else "yolo",
+            "sandbox": "workspace-write" if desk.isolation == "namespace" else "danger-full-access",
+            "workspace": desk.tree,
+        }
+        given = {name: value for name, value in self.options.items() if value is not None}
+        result = run(
+            task.instruction,
+            model=self.model_choice,
+            # A record of its own for each trial: nothing that was learned in one may help the next.
+            state=desk.logs / "state",
+            hidden=desk.hidden,
+            **{**meant, **given},
+        )
+        return Work(stop_reason=str(result.stop_reason), run=result)

@@ -1,0 +1,237 @@
+"""Benchmark tasks: finding their folders and reading them. Nothing is run and nothing is written here.
+
+The format is a subset of Harbor's task schema 1.4; what is ours alone lies in `[metadata.chimera]`. See tasks/README.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from chimera.bench.task_file import Table
+from chimera.errors import ConfigError
+
+SCHEMA_VERSION = "1.4"
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*")
+_NEED = re.compile(r"(?P<program>[A-Za-z0-9][A-Za-z0-9._+-]*?)(?:>=(?P<version>\d+(?:\.\d+)*))?")
+# The verifier's is the default of the task schema; for agents the schema has none of use to us.
+_VERIFIER_TIMEOUT_S = 600.0
+_AGENT_TIMEOUT_S = 600.0
+_NOISE = {"__pycache__"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """A part of the agent's tree that is graded."""
+
+    path: PurePosixPath
+    """File or folder relative to the working directory; `.` for all of it."""
+    exclude: tuple[str, ...]
+    """Patterns in gitignore syntax, relative to `path`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """A program that the task cannot do without."""
+
+    program: str
+    version: tuple[int, ...] = ()
+    """The lowest that will do. Only `python` has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchTask:
+    """One task of a benchmark, checked."""
+
+    folder: Path
+    """Absolute."""
+    name: str
+    """`org/name`."""
+    suite: str
+    """Name of the folder that the task lies in."""
+    digest: str
+    """`sha256:...` over every file of the folder."""
+    instruction: str
+    artifacts: tuple[Artifact, ...]
+    needs: tuple[Need, ...]
+    protected: tuple[str, ...]
+    """Patterns in gitignore syntax: paths that are graded as they were, whatever the agent made of them."""
+    window: int | None
+    """Tokens; the context window that the task is meant for."""
+    max_steps: int | None
+    must_fail_canary: bool
+    """The grader reports on a test that must fail, and its exit code must agree with the reward."""
+    agent_timeout_s: float
+    verifier_timeout_s: float
+    verifier_env: Mapping[str, str]
+    solution_env: Mapping[str, str]
+
+    @property
+    def short_name(self) -> str:
+        """The name without its organisation: unique in a benchmark, and a name for a folder."""
+        return self.name.partition("/")[2]
+
+    @property
+    def workspace(self) -> Path:
+        """The tree the agent starts from."""
+        return self.folder / "environment" / "workspace"
+
+    @property
+    def tests(self) -> Path:
+        """The hidden tests."""
+        return self.folder / "tests"
+
+    @property
+    def solution(self) -> Path:
+        """A solution that must be graded 1."""
+        return self.folder / "solution"
+
+
+def discover(path: Path) -> tuple[BenchTask, ...]:
+    """The tasks at a path, sorted by suite and folder: a task, a suite of tasks, or a folder of suites.
+
+    Raises:
+        ConfigError: there is none, one cannot be read, or two have the same name.
+    """
+    if not path.is_dir():
+        raise ConfigError(
+            f"{str(path)!r} is not a folder; give a task, a suite of tasks or a folder of suites"
+        )
+    folders = [path] if (path / "task.toml").exists() else sorted(_task_folders(path))
+    if not folders:
+        raise ConfigError(f"there is no task in {str(path)!r}: no task.toml in it, one or two folders down")
+    tasks: dict[str, BenchTask] = {}
+    for folder in folders:
+        task = load_task(folder)
+        if other := tasks.get(task.short_name):
+            raise ConfigError(
+                f"{folder / 'task.toml'}: task.name is {task.name!r}, and {other.name!r} in {str(other.folder)!r} "
+                "ends the same; rename one"
+            )
+        tasks[task.short_name] = task
+    return tuple(tasks.values())
+
+
+def _task_folders(path: Path) -> Iterator[Path]:
+    for pattern in ("*", "*/*"):
+        for folder in path.glob(pattern):
+            if (folder / "task.toml").exists():
+                yield folder
+            elif (folder / "instruction.md").exists():
+                raise ConfigError(f"{folder}: has an instruction.md but no task.toml")
+
+
+def load_task(folder: Path) -> BenchTask:
+    """The task in a folder.
+
+    Raises:
+        ConfigError: a file or key is missing, wrong, or asks for what this runner cannot do. It names both.
+    """
+    folder = folder.resolve()
+    root = Table.of_file(folder / "task.toml")
+    _check(root)
+    own = root.table("metadata").table("chimera")
+    own.check_keys(("needs", "window", "max_steps", "protected", "must_fail_canary"))
+    name = root.table("task").text("name")
+    if not _NAME.fullmatch(name):
+        raise root.table("task").fault("name", f"is {name!r}; it must be ORG/NAME in lower case")
+    for needed in ("environment/workspace", "tests/test.sh"):
+        if not (folder / needed).exists():
+            raise ConfigError(
+                f"{folder}: {needed} is missing; this runner builds no images, it starts from that"
+            )
+    return BenchTask(
+        folder=folder,
+        name=name,
+        suite=folder.parent.name,
+        digest=_digest(folder),
+        instruction=_instruction(folder / "instruction.md"),
+        artifacts=_artifacts(root),
+        needs=tuple(_need(own, text) for text in own.texts("needs")),
+        protected=own.texts("protected"),
+        window=own.whole("window"),
+        max_steps=own.whole("max_steps"),
+        must_fail_canary=own.flag("must_fail_canary"),
+        agent_timeout_s=root.table("agent").seconds("timeout_sec", _AGENT_TIMEOUT_S),
+        verifier_timeout_s=root.table("verifier").seconds("timeout_sec", _VERIFIER_TIMEOUT_S),
+        verifier_env=root.table("verifier").variables("env"),
+        solution_env=root.table("solution").variables("env"),
+    )
+
+
+def _check(root: Table) -> None:
+    """Keys and values that every task must have the same."""
+    root.check_keys(
+        ("schema_version", "artifacts", "task", "metadata", "agent", "verifier", "environment", "solution"),
+        unsupported=("steps", "multi_step_reward_strategy"),
+    )
+    root.one_of("schema_version", (SCHEMA_VERSION,), "")
+    root.table("task").check_keys(("name", "description", "authors", "keywords"))
+    root.table("agent").check_keys(("timeout_sec", "user", "network_mode"))
+    root.table("solution").check_keys(("env",))
+    verifier = root.table("verifier")
+    verifier.check_keys(
+        ("timeout_sec", "env", "environment_mode", "user", "network_mode"),
+        unsupported=("collect", "environment"),
+    )
+    environment = root.table("environment")
+    environment.check_keys(
+        ("build_timeout_sec", "cpus", "memory_mb", "storage_mb", "network_mode", "workdir"),
+        unsupported=(
+            *("allowed_hosts", "docker_image", "env", "gpu_types", "gpus", "healthcheck", "mcp_servers"),
+            *("os", "skills_dir", "tpu"),
+        ),
+    )
+    for table in (root.table("agent"), verifier, environment):
+        table.one_of("network_mode", ("no-network",), "no-network")
+
+
+def _artifacts(root: Table) -> tuple[Artifact, ...]:
+    listed = root.tables("artifacts", text_key="source")
+    workdir = PurePosixPath(root.table("environment").text("workdir", "/app"))
+    if listed is None:
+        return (Artifact(path=PurePosixPath(), exclude=()),)
+    artifacts = []
+    for entry in listed:
+        entry.check_keys(("source", "exclude"), unsupported=("destination", "service"))
+        source = PurePosixPath(entry.text("source"))
+        if not source.is_relative_to(workdir) or ".." in source.parts:
+            raise entry.fault("source", f"is {str(source)!r}; it must lie in the workdir {str(workdir)!r}")
+        artifacts.append(Artifact(path=source.relative_to(workdir), exclude=entry.texts("exclude")))
+    return tuple(artifacts)
+
+
+def _need(own: Table, text: str) -> Need:
+    found = _NEED.fullmatch(text)
+    if found is None or (found["version"] and found["program"] != "python"):
+        raise own.fault("needs", f"holds {text!r}; write the name of a program, or python>=3.11")
+    version = tuple(int(part) for part in (found["version"] or "").split(".") if part)
+    return Need(program=found["program"], version=version)
+
+
+def _instruction(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise ConfigError(f"{path}: cannot be read: {fault}") from fault
+    if not text.strip():
+        raise ConfigError(f"{path}: is empty")
+    return text
+
+
+def _digest(folder: Path) -> str:
+    """A hash of names, executable bits and contents; what Python leaves behind does not count."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if (path.is_dir() and not path.is_symlink()) or _NOISE.intersection(path.relative_to(folder).parts):
+            continue
+        content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+        executable = not path.is_symlink() and path.stat().st_mode & 0o100
+        entry = (os.fsencode(path.relative_to(folder)), b"x" if executable else b"-", content)
+        for part in entry:
+            digest.update(len(part).to_bytes(8, "big") + part)
+    return f"sha256:{digest.hexdigest()}"

@@ -1,0 +1,170 @@
+"""The life of one trial: a fresh tree, an agent, the end of all its processes, grading in a second tree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from chimera.bench.agents import BenchAgent, Desk, Work
+from chimera.bench.grading import grade
+from chimera.bench.isolation import Isolation, private_folder, unmet_need
+from chimera.bench.row import ContextUse, Phase, Row, Status, Tokens, TrialError
+from chimera.bench.task import BenchTask
+from chimera.bench.tree import copy_files, make_start_tree
+from chimera.core.state import StopReason
+from chimera.errors import ChimeraError, ConfigError, WorkspaceError
+from chimera.workspace.checkpoint import ShadowRepository
+
+Keep = Literal["all", "failed", "none"]
+"""Whose working trees stay in the trial's folder."""
+
+_STATUS: dict[str, Status] = {
+    StopReason.MODEL_ERROR: "provider_error",
+    StopReason.AUTH_ERROR: "provider_error",
+    StopReason.INTERNAL_ERROR: "agent_error",
+    StopReason.SANDBOX_UNAVAILABLE: "agent_error",
+    StopReason.WORKSPACE_LOCKED: "agent_error",
+    StopReason.STATE_UNWRITABLE: "agent_error",
+    StopReason.INTERRUPTED: "interrupted",
+}
+"""What an end says about the trial. All other ends are graded: stopping at a limit is a result as well."""
+
+_BROKEN: dict[Phase, Status] = {"setup": "skipped", "agent": "agent_error", "verify": "verifier_error"}
+"""What a fault of our own makes of a trial, by its phase."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Trial:
+    """One attempt of an agent at a task. `run` is called once."""
+
+    task: BenchTask
+    agent: BenchAgent
+    attempt: int
+    isolation: Isolation
+    folder: Path
+    """Its logs; must not exist yet."""
+    keep: Keep = "failed"
+    hidden: Sequence[Path] = ()
+    notify: Callable[[Trial, Phase], None] = lambda trial, phase: None
+    """Told at the beginning of each phase."""
+    seconds: dict[Phase, float] = field(default_factory=dict)
+    phase: Phase = "setup"
+
+    @property
+    def name(self) -> str:
+        """Unique in a job."""
+        return f"{self.task.short_name}.{self.agent.name}.{self.attempt}"
+
+    def run(self) -> Row:
+        """Live the trial.
+
+        Raises:
+            ConfigError: the agent cannot work with its settings, on this task or any other.
+        """
+        self.folder.mkdir(parents=True)
+        if lack := unmet_need(self.task):
+            return self.row("skipped", error=self.error("unmet_need", lack))
+        with private_folder("bench") as desk:
+            try:
+                return self._live(desk)
+            except ConfigError:
+                raise
+            except ChimeraError as fault:
+                return self.row(_BROKEN[self.phase], error=self.error(type(fault).__name__, str(fault)))
+
+    def row(self, status: Status, **known: Any) -> Row:
+        """The row of this trial."""
+        if status == "agent_error":
+            known.setdefault("reward", 0.0)
+        return Row(
+            trial=self.name,
+            task=self.task.name,
+            task_digest=self.task.digest,
+            suite=self.task.suite,
+            attempt=self.attempt,
+            agent=self.agent.name,
+            isolation=self.isolation,
+            status=status,
+            seconds={phase: round(spent, 3) for phase, spent in self.seconds.items()},
+            **{"model": self.agent.model, **known},
+        )
+
+    def _live(self, desk: Path) -> Row:
+        tree = desk / "app"
+        with self._timed("setup"):
+            make_start_tree(self.task, tree)
+            shadow = ShadowRepository(desk / "shadow", tree)
+            start = shadow.snapshot().tree
+        with self._timed("agent"):
+            work = self.agent.work(
+                self.task,
+                Desk(
+                    folder=desk,
+                    tree=tree,
+                    isolation=self.isolation,
+                    logs=self.folder,
+                    hidden=self.hidden,
+                ),
+            )
+        (self.folder / "patch.diff").write_text(_patch(shadow, start), encoding="utf-8")
+        row = self._judge(work, tree)
+        if self.keep == "all" or (self.keep == "failed" and not row.passed):
+            copy_files(tree, self.folder / "workspace")
+        return row
+
+    def _judge(self, work: Work, tree: Path) -> Row:
+        known = _known(work)
+        status: Status = "agent_error" if work.fault else _STATUS.get(work.stop_reason or "", "graded")
+        if status != "graded":
+            message = work.fault or (work.run.message if work.run else "")
+            return self.row(status, error=self.error(work.stop_reason or "failed", message), **known)
+        with self._timed("verify"):
+            verdict = grade(self.task, tree, isolation=self.isolation, logs=self.folder / "verifier")
+        known["tampered"] = verdict.tampered
+        if verdict.reward is None:
+            return self.row("verifier_error", error=self.error("no_reward", verdict.fault or ""), **known)
+        return self.row("graded", reward=verdict.reward, passed=verdict.reward == 1, **known)
+
+    def error(self, kind: str, message: str) -> TrialError:
+        """What went wrong in the present phase."""
+        return TrialError(phase=self.phase, kind=kind, message=message)
+
+    @contextmanager
+    def _timed(self, phase: Phase) -> Iterator[None]:
+        self.phase = phase
+        self.notify(self, phase)
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = time.monotonic() - began
+
+
+def _patch(shadow: ShadowRepository, start: str) -> str:
+    """What the agent changed, for people; grading does not depend on it."""
+    try:
+        return shadow.diff(start, shadow.snapshot().tree)
+    except WorkspaceError as fault:
+        return f"no patch: {fault}\n"
+
+
+def _known(work: Work) -> dict[str, Any]:
+    """The fields of a row that the agent's own account fills."""
+    run = work.run
+    if run is None:
+        return {"stop_reason": work.stop_reason}
+    if run.stop_reason is StopReason.USAGE_ERROR:
+        raise ConfigError(run.message)
+    known = {
+        "stop_reason": work.stop_reason,
+        "steps": run.steps,
+        "tokens": Tokens.of(run.usage) if run.usage else None,
+        "cost_usd": run.usage.cost_usd if run.usage else None,
+        "context": ContextUse.of(run),
+        "run_dir": run.run_dir,
+    }
+    return known | ({"model": run.model} if run.model else {})
