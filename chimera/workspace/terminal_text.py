@@ -1,0 +1,139 @@
+"""Command output as a person would see it: escape sequences, progress bars and binary are reduced to plain text.
+
+Everything here takes linear time, whatever the bytes are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+# A run of lines counts as binary from this many bytes that no text has, if they are also a tenth of the run.
+_BINARY_BYTES = 32
+_BINARY_SHARE = 0.1
+# Clean lines this short inside a binary run belong to it: random bytes contain line feeds too.
+_GAP_BYTES = 16
+_GAP_LINES = 2
+
+_NOT_TEXT = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+# Two noncharacters stand for "erase to the end of the line" and "erase the line" between the passes.
+_ERASE_TAIL = "\ufdd0"
+_ERASE_LINE = "\ufdd1"
+_SEQUENCE = re.compile(
+    r"""
+      (?P<tail>\x1b\[0?K)
+    | (?P<line>\x1b\[[12]K)
+    | (?P<home>\x1b\[[01]?G)
+    | \x1b\[[0-?]*[ -/]*[@-~]                  # CSI: colours, cursor movement
+    | \x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?     # OSC: window title, links
+    | \x1b[PX^_][^\x1b]*\x1b\\                 # DCS, SOS, PM, APC
+    | \x1b[ -/]*[0-~]                          # character sets and other short ones
+    | [\x07\x0e\x0f\x1b]                       # bell, shifts, a lone escape
+    """,
+    re.VERBOSE,
+)
+_MOVES = re.compile(f"([\r\b{_ERASE_TAIL}{_ERASE_LINE}])")
+
+
+def plain_text(raw: bytes) -> str:
+    r"""What a terminal would show of `raw`, as strict UTF-8 text without control characters but newline and tab.
+
+    Undecodable bytes become U+FFFD, other control characters visible escapes (`\x00`), a run of binary one line
+    that says how many bytes it had. Line feeds outside binary are kept, so line numbers stay true.
+    """
+    text = "".join(_segments(raw))
+    if not _CONTROL.search(text):
+        return text
+    text = text.replace(_ERASE_TAIL, "\ufffd").replace(_ERASE_LINE, "\ufffd")
+    text = _SEQUENCE.sub(_replacement, text)
+    text = "\n".join(_shown(line) if _MOVES.search(line) else line for line in text.split("\n"))
+    return visible(text)
+
+
+def visible(text: str) -> str:
+    r"""`text` with control characters but newline and tab as escapes (`\x1b`) and lone surrogates as U+FFFD."""
+    return _SURROGATE.sub("\ufffd", _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text))
+
+
+def _replacement(match: re.Match[str]) -> str:
+    return {"tail": _ERASE_TAIL, "line": _ERASE_LINE, "home": "\r"}.get(match.lastgroup or "", "")
+
+
+def _shown(line: str) -> str:
+    """The last state of a line that moves its cursor."""
+    cells: list[str] = []
+    cursor = 0
+    for part in _MOVES.split(line):
+        match part:
+            case "\r":
+                cursor = 0
+            case "\b":
+                cursor = max(0, cursor - 1)
+            case "\ufdd0":
+                del cells[cursor:]
+            case "\ufdd1":
+                cells.clear()
+                cursor = 0
+            case _:
+                cells[cursor : cursor + len(part)] = part
+                cursor += len(part)
+    return "".join(cells)
+
+
+def _segments(raw: bytes) -> Iterator[str]:
+    """Decoded text, with each run of binary replaced by its remark."""
+    if not _NOT_TEXT.search(raw):
+        try:
+            yield raw.decode("utf-8")
+        except UnicodeDecodeError:
+            pass
+        else:
+            return
+    lines = _split(raw)
+    badness = [_bad(line) for line in lines]
+    start = 0
+    while start < len(lines):
+        if not badness[start]:
+            yield lines[start].decode("utf-8", "replace")
+            start += 1
+            continue
+        end = _run_end(lines, badness, start)
+        size = sum(map(len, lines[start:end]))
+        bad = sum(badness[start:end])
+        if bad >= _BINARY_BYTES and bad >= _BINARY_SHARE * size:
+            yield f"[{size:,} bytes of binary]" + ("\n" if lines[end - 1].endswith(b"\n") else "")
+        else:
+            yield b"".join(lines[start:end]).decode("utf-8", "replace")
+        start = end
+
+
+def _split(raw: bytes) -> list[bytes]:
+    lines = [line + b"\n" for line in raw.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _bad(line: bytes) -> int:
+    """How many bytes of a line no text would have."""
+    bad = len(_NOT_TEXT.findall(line))
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        bad += line.decode("utf-8", "replace").count("\ufffd")
+    return bad
+
+
+def _run_end(lines: list[bytes], badness: list[int], start: int) -> int:
+    end = start + 1
+    gap = 0
+    for index in range(start + 1, len(lines)):
+        if badness[index]:
+            end, gap = index + 1, 0
+        elif len(lines[index]) > _GAP_BYTES or gap == _GAP_LINES:
+            break
+        else:
+            gap += 1
+    return end
