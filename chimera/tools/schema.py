@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import types
 from collections.abc import Callable, Mapping
 from typing import (
@@ -63,7 +64,12 @@ def _schema(hint: Any) -> dict[str, Any]:
         return {"type": "array", "items": _schema(arguments[0])}
     if is_typeddict(hint):
         fields = get_type_hints(hint, include_extras=True)
-        required = [name for name in fields if name in hint.__required_keys__]
+        # With postponed annotations `__required_keys__` does not see NotRequired.
+        required = [
+            name
+            for name, inner in fields.items()
+            if name in hint.__required_keys__ and get_origin(inner) is not NotRequired
+        ]
         return _object({name: _schema(inner) for name, inner in fields.items()}, required)
     return {"type": _SCALARS[hint]}
 
@@ -144,15 +150,17 @@ def _scalar(value: Any, kind: str | None, where: str) -> Any:
             return value
         case "integer", float() if value.is_integer():
             return int(value)
-        case "number", int() | float():
+        case "number", int() | float() if math.isfinite(value):
             return value
         case "boolean", ("true" | "false"):
             return value == "true"
         case (("integer" | "number"), str()):
             try:
-                return int(value) if kind == "integer" else float(value)
+                number = int(value) if kind == "integer" else float(value)
             except ValueError:
-                pass
+                number = math.nan
+            if math.isfinite(number):
+                return number
         case _:
             pass
     raise ToolError(f"{where} must be of type {kind}, not {_kind(value)}.")
@@ -165,6 +173,8 @@ def _check_bounds(value: Any, schema: Mapping[str, Any], where: str) -> None:
         raise ToolError(f"{where} must not be empty.")
     if not isinstance(value, str) and "minimum" in schema and value < schema["minimum"]:
         raise ToolError(f"{where} is {value}; it must be at least {schema['minimum']}.")
+    if not isinstance(value, str) and "maximum" in schema and value > schema["maximum"]:
+        raise ToolError(f"{where} is {value}; it must be at most {schema['maximum']}.")
 
 
 def _kind(value: Any) -> str:
