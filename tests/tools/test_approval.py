@@ -1,0 +1,57 @@
+"""Which calls need a yes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import pytest
+
+from chimera.config import Mode
+from chimera.errors import ToolError
+from chimera.tools.approval import approval
+from chimera.tools.base import Effect, Tool, ToolOutput
+
+EFFECTS: tuple[Effect, ...] = get_args(Effect)
+ASKED: dict[Mode, set[Effect]] = {
+    "plan": set(),
+    "ask": {"edit", "command"},
+    "accept-edits": {"command"},
+    "auto": set(),
+    "yolo": set(),
+}
+
+
+def tool(effect: Effect) -> Tool:
+    return Tool(
+        name=f"a_{effect}",
+        description="",
+        parameters={},
+        effect=effect,
+        run=lambda: ToolOutput(text="", digest=""),
+    )
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_a_person_is_asked_exactly_where_the_mode_says(mode: Mode, effect: Effect) -> None:
+    asked: list[tuple[str, Mapping[str, Any]]] = []
+
+    def yes(tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        asked.append((tool.name, arguments))
+        return True
+
+    if mode == "plan" and effect == "edit":
+        with pytest.raises(ToolError, match="plan mode is for reading only"):
+            approval(mode, yes)(tool(effect), {})
+        return
+    approval(mode, yes)(tool(effect), {"x": 1})
+    assert asked == ([(f"a_{effect}", {"x": 1})] if effect in ASKED[mode] else [])
+
+
+@pytest.mark.parametrize("mode", ["ask", "accept-edits"])
+def test_a_no_and_a_missing_terminal_are_told_to_the_model(mode: Mode) -> None:
+    with pytest.raises(ToolError, match="denied by the user"):
+        approval(mode, lambda _tool, _arguments: False)(tool("command"), {})
+    with pytest.raises(ToolError, match="no terminal"):
+        approval(mode, None)(tool("command"), {})
