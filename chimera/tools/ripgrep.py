@@ -9,6 +9,7 @@ from pathlib import Path
 
 from chimera.errors import ToolError
 from chimera.tools.searching import Deadline, Hit, Query
+from chimera.tools.wording import one_line
 from chimera.workspace.programs import DEFAULT_PATH
 
 # Hidden files belong to a project (workflows, settings); git's own do not. Ignore rules are those of the tree alone, so
@@ -86,7 +87,7 @@ def _hit(name: str, line: int, column: int, text: bytes) -> Hit:
 
 
 def _fault_text(query: Query, fault: str) -> str:
-    reason = fault.splitlines()[-1].removeprefix("error: ")
+    reason = one_line(fault.splitlines()[-1].removeprefix("error: "), 300)
     if "glob" in fault and "regex" not in fault:
         return f"The glob {query.glob!r} cannot be understood: {reason}"
     return bad_pattern(query.pattern, reason)

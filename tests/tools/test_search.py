@@ -134,6 +134,12 @@ def test_a_pattern_that_is_no_expression_says_how_to_escape(search: Tool, tree: 
     assert "backslash" in output.text
 
 
+def test_a_glob_that_cannot_be_understood_is_told(tree: Caller) -> None:
+    output = run(search_tool(tree.workspace), pattern="needle", glob="a[\x1b")
+    assert "\x1b" not in output.text
+    assert output.ok or "The glob 'a[\\x1b' cannot be understood" in output.text
+
+
 def test_a_pattern_like_an_option_is_a_pattern(search: Tool, caller: Caller) -> None:
     caller.put("a.txt", "use --pre=sh\n")
     assert run(search, pattern="--pre=sh").text == "a.txt:1: use --pre=sh"
