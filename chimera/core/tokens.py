@@ -32,7 +32,9 @@ REQUEST_OVERHEAD = 3
 _SLICE = 20_000
 # How far a provider's count may move our estimate. Beyond it the report is more likely wrong than the estimate.
 FACTOR_RANGE = (0.5, 2.0)
-_LOWERING_RATE = 0.3
+_LOWERING_RATE = 0.5
+# Above what was reported: the next turn may tokenise worse than those before it, and only an undercount hurts.
+MARGIN = 1.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,18 @@ class Calibration:
     """How a provider's counts relate to our estimates."""
 
     factor: float = 1.0
+    known: bool = False
+    """Whether the factor comes from a report: the first one replaces it, later ones correct it."""
 
     def observe(self, estimate: int, reported: int) -> Calibration:
         """After a reply: raised at once, since an underestimate overflows; lowered smoothly."""
         if estimate <= 0 or reported <= 0:
             return self
         low, high = FACTOR_RANGE
-        seen = min(max(reported / estimate, low), high)
-        factor = seen if seen > self.factor else self.factor + _LOWERING_RATE * (seen - self.factor)
-        return Calibration(factor)
+        seen = min(max(MARGIN * reported / estimate, low), high)
+        at_once = seen > self.factor or not self.known
+        factor = seen if at_once else self.factor + _LOWERING_RATE * (seen - self.factor)
+        return Calibration(factor, known=True)
 
     def size(self, estimate: int) -> int:
         """The size in the provider's tokens, rounded up."""

@@ -13,7 +13,7 @@ def load_calibration(state_dir: Path, model: str) -> Calibration:
     """The remembered calibration of a model; the neutral one where nothing usable is remembered."""
     factor = _read(state_dir).get(model)
     low, high = FACTOR_RANGE
-    return Calibration(factor) if factor is not None and low <= factor <= high else Calibration()
+    return Calibration(factor, known=True) if factor is not None and low <= factor <= high else Calibration()
 
 
 def save_calibration(state_dir: Path, model: str, calibration: Calibration) -> None:

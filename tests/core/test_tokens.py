@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimera.core.messages import ToolCall, assistant, system, tool_result, user
-from chimera.core.tokens import Calibration, TokenCounter, cautious_count
+from chimera.core.tokens import MARGIN, Calibration, TokenCounter, cautious_count
 
 COUNTER = TokenCounter()
 
@@ -86,13 +86,30 @@ def test_the_estimate_without_a_vocabulary_errs_upwards(text: str) -> None:
 
 
 def test_a_report_above_the_estimate_raises_the_factor_at_once() -> None:
-    assert Calibration().observe(1_000, 1_400).factor == pytest.approx(1.4)
+    assert Calibration().observe(1_000, 1_400).factor == pytest.approx(1.4 * MARGIN)
 
 
 def test_a_report_below_the_estimate_lowers_the_factor_smoothly() -> None:
-    once = Calibration().observe(1_000, 700)
-    assert once.factor == pytest.approx(0.91)
-    assert once.observe(1_000, 700).factor == pytest.approx(0.847)
+    seen = 0.7 * MARGIN
+    once = Calibration(known=True).observe(1_000, 700)
+    assert once.factor == pytest.approx((1 + seen) / 2)
+    assert once.observe(1_000, 700).factor == pytest.approx((1 + 3 * seen) / 4)
+
+
+@pytest.mark.parametrize("ratio", [0.6, 0.85, 1.0, 1.25, 1.6])
+def test_the_error_is_at_most_three_percent_upwards_from_the_fourth_step_on(ratio: float) -> None:
+    calibration = Calibration()
+    for step in range(1, 40):
+        estimate = 1_000 + 500 * step
+        reported = round(ratio * estimate)
+        error = (calibration.size(estimate) - reported) / reported
+        if step > 3:
+            assert -0.001 <= error <= 0.03
+        calibration = calibration.observe(estimate, reported)
+
+
+def test_the_first_report_replaces_the_start_value() -> None:
+    assert Calibration().observe(1_000, 700) == Calibration(0.7 * MARGIN, known=True)
 
 
 def test_the_factor_stays_in_its_range_and_ignores_nonsense() -> None:
