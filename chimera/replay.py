@@ -26,6 +26,7 @@ from chimera.core.tokens import TokenCounter
 from chimera.errors import RecordError
 from chimera.record.events import Event
 from chimera.record.run_directory import RunFiles, read_events
+from chimera.tools.known_files import KnownFiles
 from chimera.workspace.paths import Workspace
 
 
@@ -124,6 +125,7 @@ class _Player:
             counter=counter,
             schemas=recording.tools,
             workspace=Workspace.open(root, run_dir=files.path),
+            known=KnownFiles(),
             files=files,
             emit=self._listen,
         )

@@ -28,6 +28,7 @@ from chimera.record.run_directory import RunDirectory, new_run_id
 from chimera.tools.approval import approval
 from chimera.tools.base import Tool, ToolSet
 from chimera.tools.default import default_tools
+from chimera.tools.known_files import KnownFiles
 from chimera.tools.schema_compact import compact_schema
 from chimera.workspace.checkpoint import ShadowRepository
 from chimera.workspace.environment import child_environment, is_secret_name
@@ -141,7 +142,8 @@ class Session:
         return result
 
     def _agent(self, start: _Start, warnings: tuple[str, ...]) -> Agent:
-        tools = default_tools(self.workspace, self.runner)
+        known = KnownFiles()
+        tools = default_tools(self.workspace, self.runner, known=known)
         return Agent(
             model=self.model,
             tools=ToolSet(choose_tools(tools, self.config), approve=approval(self.mode, self.ask)),
@@ -153,6 +155,7 @@ class Session:
                 max_seconds=self.config.max_seconds,
             ),
             files=self.record,
+            known=known,
             verify=self._verify(tools),
             emit=lambda event: self._introduce(event, start, warnings),
         )

@@ -22,6 +22,7 @@ from chimera.errors import ContextOverflowError, ModelAuthError, ModelError
 from chimera.record.events import Emit, Event
 from chimera.record.run_directory import RunFiles
 from chimera.tools.base import ToolSet
+from chimera.tools.known_files import KnownFiles
 from chimera.workspace.paths import Workspace
 
 MAX_BAD_COMPLETIONS = 3
@@ -47,6 +48,8 @@ class Agent:
     budget: ContextBudget
     limits: Limits = field(default_factory=Limits)
     files: RunFiles = field(default_factory=RunFiles.temporary)
+    known: KnownFiles = field(default_factory=KnownFiles)
+    """What the file tools know of file contents; the same object as theirs, so that a restored file counts as read."""
     verify: Verify | None = None
     system: str = prompts.SYSTEM
     emit: Emit = lambda event: None
@@ -89,6 +92,7 @@ class Agent:
             counter=self.counter,
             schemas=self.tools.schemas(),
             workspace=self.workspace,
+            known=self.known,
             files=self.files,
             emit=self.emit,
             summariser=Summariser(model=self.model, counter=self.counter, emit=self.emit),

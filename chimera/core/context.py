@@ -29,6 +29,7 @@ from chimera.core.tokens import TokenCounter
 from chimera.errors import ContextOverflowError, ToolError
 from chimera.record.events import Emit, Event
 from chimera.record.run_directory import RunFiles
+from chimera.tools.known_files import KnownFiles
 from chimera.tools.schema_compact import compact_schema
 from chimera.workspace.paths import Workspace
 
@@ -43,6 +44,7 @@ class Context:
     counter: TokenCounter
     schemas: tuple[dict[str, Any], ...]
     workspace: Workspace
+    known: KnownFiles
     files: RunFiles
     emit: Emit
     summariser: Summariser | None = None
@@ -226,6 +228,7 @@ class Context:
             return EditedFile(path=edited.path, problem=str(fault).splitlines()[0])
         if b"\0" in content:
             return EditedFile(path=edited.path, problem=f"now binary, {len(content):,} bytes")
+        self.known.saw(place, content)
         return EditedFile(
             path=edited.path,
             text=content.decode("utf-8", "replace").removeprefix("\ufeff"),

@@ -21,6 +21,7 @@ from chimera.record.run_directory import RunFiles
 from chimera.testing import Reply, ScriptedModel, call, calls, error, text
 from chimera.tools.base import ToolSet
 from chimera.tools.default import default_tools
+from chimera.tools.known_files import KnownFiles
 from chimera.workspace.environment import child_environment
 from chimera.workspace.paths import Workspace
 from chimera.workspace.process import CommandRunner
@@ -45,7 +46,8 @@ class Bench:
         self.runner = CommandRunner(
             root=self.root, sandbox=sandbox, environment=environment, spool_dir=self.files.spool
         )
-        self.tools = default_tools(self.workspace, self.runner)
+        self.known = KnownFiles()
+        self.tools = default_tools(self.workspace, self.runner, known=self.known)
         self.events: list[Event] = []
         self.requests: list[Request] = []
 
@@ -60,6 +62,7 @@ class Bench:
     ) -> RunResult:
         model = ScriptedModel(script)
         self.requests = model.requests
+        parts["known"] = self.known
         parts.setdefault("budget", ContextBudget(window=Window(tokens=window, source="argument")))
         if verify is not None:
             shell = next(tool for tool in self.tools if tool.name == "shell")
@@ -234,6 +237,18 @@ def test_the_edited_file_comes_back_from_disk_and_not_from_memory(bench: Bench) 
     opening = bench.requests[-1].messages[1].content
     assert "2\t    return b + a  # formatted-4419" in opening
     assert "return a + b\n" not in opening
+
+
+def test_a_file_that_was_restored_can_be_edited_without_reading_it_again(bench: Bench) -> None:
+    script = [
+        call("edit_file", path="calc.py", edits=[{"old": "a - b", "new": "a + b"}]),
+        call("shell", command="sed -i 's/a + b/b + a/' calc.py"),
+        *(noise(n) for n in range(8)),
+        call("edit_file", path="calc.py", edits=[{"old": "b + a", "new": "a + b  # sum"}]),
+        text("ok"),
+    ]
+    assert bench.run(script, window=8_000).answer == "ok"
+    assert (bench.root / "calc.py").read_text().endswith("return a + b  # sum\n")
 
 
 @pytest.mark.parametrize(
