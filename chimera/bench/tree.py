@@ -150,7 +150,9 @@ def _leads_out(path: Path, tree: Path) -> bool:
     """Whether a path is a link to something outside the tree, which would be another file where it is graded."""
     if not path.is_symlink():
         return False
-    return path.readlink().is_absolute() or not path.resolve().is_relative_to(tree.resolve())
+    # realpath, because a link that leads round in circles is no error to it.
+    end = Path(os.path.realpath(path))
+    return path.readlink().is_absolute() or not end.is_relative_to(os.path.realpath(tree))
 
 
 def _place(source: Path, target: Path, *, within: Path) -> None:
@@ -167,7 +169,7 @@ def _remove_emptied(graded: Path, worked: Path) -> None:
     """Folders that the agent removed go as well, once nothing of ours is in them."""
     for folder, _, _ in os.walk(graded, topdown=False):
         there = worked / Path(folder).relative_to(graded)
-        if not any(os.scandir(folder)) and (there.is_symlink() or not there.is_dir()):
+        if not any(Path(folder).iterdir()) and (there.is_symlink() or not there.is_dir()):
             Path(folder).rmdir()
 
 
