@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from chimera.core.ledger import FileRead
 from chimera.core.messages import Message, tool_result
 from chimera.core.outputs import ToolOutput
 from chimera.core.tokens import MESSAGE_OVERHEAD, TokenCounter
@@ -34,11 +35,12 @@ def admit(
     messages = []
     for call, output, size in zip(assistant.tool_calls, outputs, sizes, strict=True):
         content, digest = output.text, output.digest
+        shows = tuple(fact for fact in output.facts if isinstance(fact, FileRead))
         if size > level:
             name = output.kept or keep(output)
             digest = f"{digest}; in full: {name}"
-            content = cut(output, size, level, counter, name=name)
-        messages.append(tool_result(call.id, content or "(no output)", digest=digest))
+            content, shows = cut(output, size, level, counter, name=name), ()
+        messages.append(tool_result(call.id, content or "(no output)", digest=digest, shows=shows))
     return tuple(messages)
 
 

@@ -7,7 +7,7 @@ becomes one factual line) or removed as wholes; state and note come from the cal
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from chimera.core.context_budget import (
@@ -20,6 +20,7 @@ from chimera.core.context_budget import (
     Room,
 )
 from chimera.core.history import History, Turn
+from chimera.core.ledger import FileRead
 from chimera.core.messages import Message
 from chimera.core.restoration import Restored, frame, render_file, render_note, render_plan, render_summary
 from chimera.core.tokens import TokenCounter
@@ -62,37 +63,82 @@ def compact(
     unchanged = _unchanged(history, before, room)
     if not history.turns:
         return replace(unchanged, failure="pinned")
-    *older, newest = history.turns
-    left = room.trigger - 1 - room.fixed - newest.tokens
+    left = room.trigger - 1 - room.fixed - history.turns[-1].tokens
     if left < 0:
         return replace(unchanged, failure="tail")
 
     parts = _restored_parts(restored, room, left, counter)
+    fit = _fit(history, parts, restored.archive, budget, room, counter)
+    # Now that it is known which turns stay, the note need not repeat what they show.
+    again = fit.with_parts(
+        history, _restored_parts(restored, room, left, counter, shown=fit.shown()), counter
+    )
+    fit = again if again.total <= max(fit.total, room.target) else fit
+    if before - fit.total < room.min_gain or fit.total >= room.trigger:
+        pinned = room.fixed + sum(map(counter.text, parts.values())) >= room.trigger
+        return replace(unchanged, after=fit.total, failure="pinned" if pinned else "tail")
+    sizes = {name: counter.text(text) for name, text in fit.parts.items()}
+    return Compaction(
+        history=fit.history,
+        changed=True,
+        before=before,
+        after=fit.total,
+        parts={"fixed": room.fixed, **sizes, "turns": sum(turn.tokens for turn in fit.history.turns)},
+        kept_turns=sum(not turn.masked for turn in fit.history.turns),
+        masked_turns=sum(turn.masked for turn in fit.history.turns),
+        removed_turns=len(fit.removed),
+        tight=fit.total > room.target,
+        archive=_archive_text(history, fit),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fit:
+    """What goes into the room, and what does not."""
+
+    history: History
+    parts: dict[str, str]
+    total: int
+    """Size of the whole request."""
+    removed: tuple[Turn, ...]
+    replaced: tuple[Turn, ...]
+    """The turns that stay masked, as they were before."""
+
+    def shown(self) -> tuple[FileRead, ...]:
+        """File text that can still be read in the turns that stay."""
+        messages = (message for turn in self.history.turns for message in turn.messages())
+        return tuple(read for message in messages for read in message.shows)
+
+    def with_parts(self, history: History, parts: dict[str, str], counter: TokenCounter) -> _Fit:
+        """The same turns behind other parts."""
+        restated = counter.with_context(history, frame(parts.values()))
+        total = self.total - self.history.opening_tokens + restated.opening_tokens
+        return replace(self, history=replace(restated, turns=self.history.turns), parts=parts, total=total)
+
+
+def _fit(
+    history: History,
+    parts: dict[str, str],
+    archive: str,
+    budget: ContextBudget,
+    room: Room,
+    counter: TokenCounter,
+) -> _Fit:
+    """The newest turn and the parts, then further turns from new to old, verbatim, then masked, up to the target."""
+    *older, newest = history.turns
     restated = counter.with_context(history, frame(parts.values()))
     total = room.fixed - history.task_tokens + restated.opening_tokens + newest.tokens
     verbatim, total = _take(reversed(older), room.target - total, total, budget.keep_turns - 1)
     rest = older[: len(older) - len(verbatim)]
     limit = len(rest) if budget.mode == "mask" else budget.keep_turns - 1 - len(verbatim)
-    candidates = (mask(turn, restored.archive, counter) for turn in reversed(rest))
+    candidates = (mask(turn, archive, counter) for turn in reversed(rest))
     masked, total = _take(candidates, room.target - total, total, limit)
-
-    turns = (*reversed(masked), *reversed(verbatim), newest)
-    removed = rest[: len(rest) - len(masked)]
-    if before - total < room.min_gain or total >= room.trigger:
-        pinned = room.fixed + sum(map(counter.text, parts.values())) >= room.trigger
-        return replace(unchanged, after=total, failure="pinned" if pinned else "tail")
-    sizes = {name: counter.text(text) for name, text in parts.items()}
-    return Compaction(
-        history=replace(restated, turns=turns),
-        changed=True,
-        before=before,
-        after=total,
-        parts={"fixed": room.fixed, **sizes, "turns": sum(turn.tokens for turn in turns)},
-        kept_turns=sum(not turn.masked for turn in turns),
-        masked_turns=sum(turn.masked for turn in turns),
-        removed_turns=len(removed),
-        tight=total > room.target,
-        archive=_archive_text(history, removed, rest[len(removed) :]),
+    return _Fit(
+        history=replace(restated, turns=(*reversed(masked), *reversed(verbatim), newest)),
+        parts=parts,
+        total=total,
+        removed=tuple(rest[: len(rest) - len(masked)]),
+        replaced=tuple(rest[len(rest) - len(masked) :]),
     )
 
 
@@ -100,19 +146,21 @@ def mask(turn: Turn, archive: str, counter: TokenCounter) -> Turn:
     """The turn with each result as one factual line: what ran, how it ended, its size, where its text is."""
     if turn.masked:
         return turn
-    replies = tuple(_masked(reply, archive, counter) for reply in turn.replies)
+    replies = tuple(_masked(reply, archive) for reply in turn.replies)
     return counter.turn(turn.assistant, *replies, masked=True)
 
 
-def _masked(reply: Message, archive: str, counter: TokenCounter) -> Message:
+def _masked(reply: Message, archive: str) -> Message:
     if reply.role != "tool":
         return reply
     where = "" if "in full: " in reply.digest else f"; in full: {archive}"
     line = f"[{reply.digest or 'result'}; {len(reply.content.splitlines())} lines{where}]"
-    return replace(reply, content=line) if counter.text(line) < counter.text(reply.content) else reply
+    return replace(reply, content=line, shows=()) if len(line) < len(reply.content) else reply
 
 
-def _restored_parts(restored: Restored, room: Room, left: int, counter: TokenCounter) -> dict[str, str]:
+def _restored_parts(
+    restored: Restored, room: Room, left: int, counter: TokenCounter, shown: Sequence[FileRead] = ()
+) -> dict[str, str]:
     """Plan, file and note, each within its cap and all within what the newest turn leaves."""
     left -= counter.text(frame([])) + 8
     plan = render_plan(
@@ -124,7 +172,7 @@ def _restored_parts(restored: Restored, room: Room, left: int, counter: TokenCou
     summary = render_summary(restored.summary)
     left -= counter.text(summary)
     share = SUMMARY_SHARE if summary else NOTE_SHARE
-    note = render_note(restored, min(room.share(share), left), counter)
+    note = render_note(restored, min(room.share(share), left), counter, shown)
     return {"plan": plan, "file": file, "summary": summary, "note": note}
 
 
@@ -153,13 +201,13 @@ def _unchanged(history: History, before: int, room: Room) -> Compaction:
     )
 
 
-def _archive_text(history: History, removed: list[Turn], masked: list[Turn]) -> str:
+def _archive_text(history: History, fit: _Fit) -> str:
     """Every byte that leaves the history, readable: the old context block, removed turns, results now masked."""
     blocks = (
         [f"# Context block replaced by this compaction\n\n{history.context}\n"] if history.context else []
     )
-    blocks += [_turn_text("Turn removed", turn) for turn in removed]
-    blocks += [_turn_text("Turn masked", turn) for turn in masked if not turn.masked]
+    blocks += [_turn_text("Turn removed", turn) for turn in fit.removed]
+    blocks += [_turn_text("Turn masked", turn) for turn in fit.replaced if not turn.masked]
     return "\n".join(blocks)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -125,6 +125,20 @@ class Ledger:
     def open_errors(self) -> dict[str, CommandTotal]:
         """Commands whose last run failed, newest last."""
         return {command: total for command, total in self.commands.items() if total.exit_code != 0}
+
+    def no_longer_shown(self, shown: Iterable[FileRead]) -> dict[str, tuple[tuple[int, int], ...]]:
+        """What was read and is not in the prompt any more, given what still is there. Ranges as in `read`."""
+        gone = dict(self.read)
+        for here in shown:
+            ranges = gone.pop(here.path, ())
+            cut = [
+                part
+                for low, high in ranges
+                for part in ((low, min(high, here.first - 1)), (max(low, here.last + 1), high))
+            ]
+            if left := tuple((low, high) for low, high in cut if low <= high):
+                gone[here.path] = left
+        return gone
 
     def _add_range(self, path: str, first: int, last: int) -> None:
         ranges = self.read.pop(path, ())

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from chimera.core.ledger import FileRead
+
 Role = Literal["system", "user", "assistant", "tool"]
 
 
@@ -40,6 +42,8 @@ class Message:
     """Only on tool messages: the call that this one answers."""
     digest: str = field(default="", compare=False)
     """Only on tool messages: one factual line that may stand for the content. Never sent."""
+    shows: tuple[FileRead, ...] = field(default=(), compare=False)
+    """Only on tool messages that are not cut: the file text that can be read here. Never sent."""
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Reasoning fields that belong to an assistant message and must go back with it, in the provider's own names."""
 
@@ -70,9 +74,9 @@ def assistant(content: str = "", *tool_calls: ToolCall, extra: Mapping[str, Any]
     return Message(role="assistant", content=content, tool_calls=tool_calls, extra=extra or {})
 
 
-def tool_result(call_id: str, content: str, *, digest: str = "") -> Message:
+def tool_result(call_id: str, content: str, *, digest: str = "", shows: tuple[FileRead, ...] = ()) -> Message:
     """The answer to one tool call."""
-    return Message(role="tool", tool_call_id=call_id, content=content, digest=digest)
+    return Message(role="tool", tool_call_id=call_id, content=content, digest=digest, shows=shows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ line, and every line of file, plan or command text in it carries a prefix (a lin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from chimera.core.ledger import Ledger, Verification
+from chimera.core.ledger import FileRead, Ledger, Verification
 from chimera.core.plan import Plan, Task
 from chimera.core.tokens import TokenCounter
 
@@ -91,12 +91,14 @@ def render_file(file: EditedFile | None, cap: int, counter: TokenCounter) -> str
     return "\n".join([head, *(_numbered(lines, number) for number in range(first, last + 1))])
 
 
-def render_note(restored: Restored, cap: int, counter: TokenCounter) -> str:
+def render_note(restored: Restored, cap: int, counter: TokenCounter, shown: Sequence[FileRead] = ()) -> str:
     """What stands for the turns that are gone: facts from the ledger, and where the full text is.
 
-    Order: files changed, open errors, commands, files read, each newest first. What does not fit is counted.
+    Order: files changed, open errors, commands, files read, each newest first. What does not fit is counted. Of the
+    files read only what is no longer `shown` elsewhere in the prompt is listed.
     """
     ledger = restored.ledger
+    gone = ledger.no_longer_shown(shown)
     archives = restored.earlier_archives + 1
     where = restored.archive if archives == 1 else f"{archives} files up to {restored.archive}"
     head = f"Earlier turns in full: {where} (read_file; search with path @run/archive)."
@@ -104,7 +106,7 @@ def render_note(restored: Restored, cap: int, counter: TokenCounter) -> str:
         ("changed", [f"- changed {p}: +{t.added} -{t.removed}{' (new file)' if t.created else ''}" for p, t in _newest(ledger.changed)]),
         ("open errors", [f"- fails: `{_short(c)}` exit {_code(t.exit_code)}: {_short(t.error)}" for c, t in _newest(ledger.open_errors())]),
         ("commands", [f"- ran `{_short(c)}`: exit 0{_times(t.times)}" for c, t in _newest(ledger.commands) if t.exit_code == 0]),
-        ("files read", [f"- read {p} lines {', '.join(f'{a}-{b}' for a, b in r)}" for p, r in _newest(ledger.read)]),
+        ("files read", [f"- read {p} lines {', '.join(f'{a}-{b}' for a, b in r)} (not shown any more)" for p, r in _newest(gone)]),
     ]  # fmt: skip
     lines, left_out = [head], []
     room = (

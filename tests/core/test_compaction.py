@@ -180,6 +180,21 @@ def test_plan_file_and_facts_are_put_back() -> None:
         assert expected in context, expected
 
 
+def test_the_note_lists_only_file_text_that_is_not_shown_any_more() -> None:
+    ledger = Ledger()
+    history = COUNTER.history("system", "the task")
+    for n in range(12):
+        read = FileRead(path=f"f{n}.py", first=1, last=9, total=9)
+        ledger.add(read)
+        call = ToolCall(id=f"c{n}", name="read_file", arguments="{}")
+        text = tool_result(call.id, "word " * 300, digest=f"read f{n}.py", shows=(read,))
+        history = history.with_turn(COUNTER.turn(assistant("", call), text))
+    result, _ = attempt(history, restored(ledger), budget_of(8_000))
+    kept = 12 - result.kept_turns
+    assert f"f{kept - 1}.py lines 1-9 (not shown any more)" in result.history.context
+    assert f"f{kept}.py lines" not in result.history.context
+
+
 def test_the_file_region_is_around_the_last_edit_and_within_its_cap() -> None:
     text = "".join(f"value_{n} = {n}\n" for n in range(1, 5_001))
     file = EditedFile(path="big.py", text=text, line=2_500, sha256="0" * 64)

@@ -24,6 +24,23 @@ def test_ranges_that_were_read_are_disjoint_and_cover_exactly_what_was_read(
     assert sorted(seen) == stored
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.integers(0, 20)), max_size=9),
+    st.lists(st.tuples(st.integers(1, 50), st.integers(0, 20)), max_size=9),
+)
+def test_what_is_no_longer_shown_is_what_was_read_less_what_is_there(
+    read: list[tuple[int, int]], shown: list[tuple[int, int]]
+) -> None:
+    ledger = Ledger()
+    for first, length in read:
+        ledger.add(FileRead(path="a", first=first, last=first + length, total=99))
+    still = [FileRead(path="a", first=first, last=first + length, total=99) for first, length in shown]
+    lines = {line for first, length in read for line in range(first, first + length + 1)}
+    lines -= {line for first, length in shown for line in range(first, first + length + 1)}
+    gone = ledger.no_longer_shown(still).get("a", ())
+    assert [line for low, high in gone for line in range(low, high + 1)] == sorted(lines)
+
+
 def test_changes_of_a_file_add_up_and_the_newest_is_the_file_being_edited() -> None:
     ledger = Ledger()
     ledger.add(FileChanged(path="a", added=1, removed=0, line=1, created=True))
