@@ -1,0 +1,141 @@
+"""Text measured and cut by the cells it takes on a terminal, and made harmless before it gets there.
+
+Everything that a model, a tool, a file or a provider wrote goes through `escaped` first.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from chimera.workspace.terminal_text import visible
+
+ELLIPSIS = "…"
+# Marks and overrides of direction, line and paragraph separators, and the Tag block: they make a line read as
+# something that it is not.
+_DECEPTIVE = re.compile("[\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+_TAB = "    "
+
+
+def escaped(text: str) -> str:
+    """`text` with control characters (but newline and tab) and bidirectional controls as visible escapes."""
+    return _DECEPTIVE.sub(_code_point, visible(text))
+
+
+def one_line(text: str) -> str:
+    """`text` escaped, on one line, with every run of white space as one space."""
+    return " ".join(escaped(text).split())
+
+
+def width(text: str) -> int:
+    """Cells that `text` takes: wide characters (CJK, most emoji) take two, combining ones none."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def fit(text: str, columns: int) -> str:
+    """`text` cut to at most `columns` cells, with an ellipsis where something is missing."""
+    if width(text) <= columns:
+        return text
+    if columns < 1:
+        return ""
+    return _head(text, columns - 1).rstrip() + ELLIPSIS
+
+
+def wrap(text: str, columns: int) -> list[str]:
+    """The lines of `text`, broken at spaces where there are any, each at most `columns` cells wide."""
+    lines: list[str] = []
+    for paragraph in text.replace("\t", _TAB).split("\n"):
+        lines += _wrapped(paragraph.rstrip(), max(columns, 2)) or [""]
+    return lines
+
+
+class Flow:
+    """Wraps text that arrives in pieces: a word is passed on once its end is known."""
+
+    def __init__(self) -> None:
+        self._column = 0
+        self._word = ""
+        self._blanks = ""
+
+    def add(self, text: str, columns: int) -> str:
+        """What can be shown after one more piece."""
+        shown = []
+        for character in text.replace("\t", _TAB):
+            if character in "\n ":
+                shown.append(self._place(columns))
+                if character == "\n":
+                    shown.append("\n")
+                    self._column, self._blanks = 0, ""
+                else:
+                    self._blanks += character
+            else:
+                self._word += character
+        return "".join(shown)
+
+    def end(self, columns: int) -> str:
+        """The rest; the next piece begins a new line."""
+        rest = self._place(columns)
+        self._column, self._blanks = 0, ""
+        return rest
+
+    def _place(self, columns: int) -> str:
+        """The word that ended, behind the blanks before it or on a new line."""
+        word, self._word = self._word, ""
+        if not word:
+            return ""
+        needed = len(self._blanks) + width(word)
+        if self._column + needed > columns:
+            lead, self._column = "\n" if self._column else "", width(word)
+        else:
+            lead, self._column = self._blanks, self._column + needed
+        self._blanks = ""
+        if self._column <= columns:
+            return lead + word
+        *whole, last = _wrapped(word, columns)
+        self._column = width(last)
+        return lead + "\n".join([*whole, last])
+
+
+def _wrapped(paragraph: str, columns: int) -> Iterator[str] | list[str]:
+    if width(paragraph) <= columns:
+        return [paragraph]
+    return _broken(paragraph, columns)
+
+
+def _broken(paragraph: str, columns: int) -> Iterator[str]:
+    indent = paragraph[: len(paragraph) - len(paragraph.lstrip())]
+    line = indent = indent if len(indent) < columns // 2 else ""
+    for word in paragraph.split():
+        if width(line) + width(word) + (line != indent) <= columns:
+            line += f" {word}" if line != indent else word
+            continue
+        if line != indent:
+            yield line
+        rest = indent + word
+        while width(rest) > columns:
+            head = _head(rest, columns)
+            yield head
+            rest = indent + rest[len(head) :]
+        line = rest
+    yield line
+
+
+def _head(text: str, columns: int) -> str:
+    used = 0
+    for index, character in enumerate(text):
+        used += _cells(character)
+        if used > columns:
+            return text[:index]
+    return text
+
+
+def _cells(character: str) -> int:
+    if unicodedata.category(character) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
+
+
+def _code_point(match: re.Match[str]) -> str:
+    number = ord(match.group())
+    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"

@@ -1,0 +1,176 @@
+"""A run on the screen: its events as lines on standard error, as they happen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chimera.cli import lines
+from chimera.cli.cells import escaped, one_line
+from chimera.cli.terminal import Terminal
+from chimera.record.events import Event
+
+Fields = Mapping[str, Any]
+_INDENT = "  "
+_OUTPUT_LINES = 8
+"""Of a call's output, with `verbose`."""
+
+
+class Screen:
+    """Shows events; call it with each one.
+
+    Args:
+        terminal: where to.
+        verbose: with the parts of compactions and the end of every output.
+    """
+
+    def __init__(self, terminal: Terminal, *, verbose: bool = False) -> None:
+        self._terminal = terminal
+        self._verbose = verbose
+        self.answer_shown = False
+        """The text of the last reply without calls is on the screen."""
+        self._budget = 1
+        self._floor = 0
+        self._prompt = 0
+        self._compactions = 0
+        self._cost: float | None = 0.0
+        self._held = ""
+        self._streamed = False
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        show = {
+            "run_started": self._run_started,
+            "prompt": self._prompt_sent,
+            "text": self._text,
+            "completion": self._completion,
+            "tool_started": self._tool_started,
+            "tool_finished": self._tool_finished,
+            "message": self._message,
+            "compaction": self._compaction,
+            "warning": self._warning,
+        }.get(event.type)
+        if show is not None:
+            show(event.fields)
+
+    def _run_started(self, fields: Fields) -> None:
+        self._budget, self._floor = fields["budget"], fields["floor"]["total"]
+        self._terminal.line((f"chimera {fields.get('version', '')} · {one_line(fields['model'])}", "bold"))
+        self._terminal.block(
+            f"window {fields['window']:,} ({fields['window_source']}) · budget {self._budget:,} · "
+            f"trigger {fields['trigger']:,} · floor {self._floor:,}",
+            indent=_INDENT,
+        )
+        sandbox = fields.get("sandbox", {})
+        backend = sandbox.get("backend", "none")
+        confined = (
+            f"sandbox {sandbox.get('level')} ({backend})" if backend != "none" else "commands run unconfined"
+        )
+        self._terminal.block(f"mode {fields.get('mode')} · {confined}", indent=_INDENT)
+        self._terminal.block(
+            f"run {fields.get('run_id')} in {one_line(str(fields.get('workspace')))}", indent=_INDENT
+        )
+
+    def _prompt_sent(self, fields: Fields) -> None:
+        self._prompt = fields["calibrated"]
+        share = round(100 * self._prompt / max(self._budget, 1))
+        self._terminal.transient(f"step {fields['step']} · {share}% of budget · waiting for the model")
+
+    def _text(self, fields: Fields) -> None:
+        """A piece of a reply. On a pipe the reply comes whole, with its completion."""
+        if not self._terminal.live:
+            return
+        piece = escaped(str(fields["text"]))
+        if not self._streamed:
+            piece = piece.lstrip("\n")
+        if piece:
+            self._terminal.flow(piece)
+            self._streamed = True
+
+    def _completion(self, fields: Fields) -> None:
+        message, usage = fields["message"], fields["usage"]
+        content, calls = str(message.get("content") or "").strip("\n"), message.get("tool_calls")
+        if self._streamed:
+            self._terminal.end_flow()
+        self.answer_shown = self._streamed and not calls
+        if content and not self._streamed:
+            # The answer itself goes to standard output; a reply that turns out not to be one is shown later.
+            self._held = "" if calls else content
+            if calls:
+                self._reply(content)
+        self._streamed = False
+        cost = usage.get("cost_usd")
+        self._cost = None if cost is None or self._cost is None else self._cost + cost
+        step = lines.Step(
+            number=fields["step"],
+            prompt=self._prompt,
+            budget=self._budget,
+            floor=self._floor,
+            compactions=self._compactions,
+            usage=usage,
+            cost_usd=self._cost,
+        )
+        self._terminal.line((step.line(self._terminal.columns), "cyan"))
+
+    def _reply(self, content: str) -> None:
+        self._terminal.block(escaped(content))
+
+    def _tool_started(self, fields: Fields) -> None:
+        if self._verbose:
+            self._terminal.block(
+                one_line(f"{fields['name']} {fields['arguments']}"), indent="  > ", style="dim"
+            )
+        self._terminal.transient(f"  … {one_line(fields['name'])} {one_line(fields['arguments'])}")
+
+    def _tool_finished(self, fields: Fields) -> None:
+        self._terminal.line(*lines.call_line(fields, self._terminal.columns))
+        if self._verbose and isinstance(output := fields.get("output"), str):
+            for line in escaped(output).split("\n")[-_OUTPUT_LINES:]:
+                self._terminal.line((f"    {line}", "dim"))
+
+    def _message(self, fields: Fields) -> None:
+        if self._held:
+            self._reply(self._held)
+            self._held = ""
+        first = one_line(str(fields["content"]).partition("\n")[0])
+        self._terminal.block(f"told the model: {first}", indent=_INDENT, style="yellow")
+
+    def _compaction(self, fields: Fields) -> None:
+        self._compactions += bool(fields["changed"])
+        show_compaction(self._terminal, fields)
+        if self._verbose:
+            self._terminal.block(f"after: {lines.parts_text(fields)}", indent=_INDENT, style="dim")
+
+    def _warning(self, fields: Fields) -> None:
+        self._terminal.block(f"notice: {escaped(str(fields['text']))}", hang=_INDENT, style="yellow")
+
+
+def show_compaction(terminal: Terminal, fields: Fields) -> None:
+    """A compaction as one visible line, where the terminal is wide enough for it."""
+    columns = terminal.columns
+    text = lines.compaction_text(fields, None if columns is None else columns - len(_INDENT))
+    terminal.block(text, indent="↺ ", hang=_INDENT, style="yellow")
+
+
+def show_summary(terminal: Terminal, result: Fields) -> None:
+    """The end of a run that began: why it stopped, what it changed and cost, and what to type next."""
+    answered = result.get("stop_reason") == "answered"
+    terminal.line("")
+    terminal.block(lines.ending_text(result), style="green" if answered else "red")
+    run_id = result.get("run_id")
+    rows = [*lines.summary_rows(result)]
+    if run_id:
+        rows.append(("next", f"chimera show {run_id}"))
+        rows.append(("", f"chimera diff {run_id}"))
+    for heading, text in rows:
+        terminal.block(text, indent=f"  {heading:<9}", hang=" " * 11)
+
+
+def show_fault(terminal: Terminal, message: str) -> None:
+    """What went wrong and what to do: prose wrapped, tables as they are."""
+    for number, line in enumerate(escaped(message).split("\n")):
+        prefix = "error: " if number == 0 else ""
+        if line.startswith(" "):
+            terminal.long_line(line)
+        else:
+            terminal.block(prefix + line, hang=_INDENT if number == 0 else "", style="red")

@@ -1,0 +1,124 @@
+"""The one writer of standard error: plain lines on a pipe; on a terminal cut, wrapped, and in colour where that works."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Literal, TextIO, TypeAlias
+
+from chimera.cli.cells import Flow, fit, width, wrap
+
+Style = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
+Span: TypeAlias = str | tuple[str, Style]
+"""A piece of a line, with or without a style. What others wrote must be escaped already."""
+
+_SGR: dict[Style, str] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+# For streams that cannot encode ours; one cell for one cell.
+_ASCII = str.maketrans(
+    {"·": "-", "…": "~", "→": ">", "✓": "+", "✗": "x", "█": "#", "░": ".", "┊": ":", "↺": "~"}
+)
+_USUAL_COLUMNS = 80
+
+
+class Terminal:
+    """Writes lines to a stream. A stream that can no longer be written is silently given up: the run goes on.
+
+    Args:
+        stream: usually standard error.
+        environment: for NO_COLOR and TERM.
+    """
+
+    def __init__(self, stream: TextIO, environment: Mapping[str, str]) -> None:
+        self._stream = stream
+        dumb = environment.get("TERM", "") in {"dumb", "unknown"}
+        self.live = stream.isatty() and not dumb
+        """A terminal whose current line can be rewritten."""
+        self.coloured = self.live and not environment.get("NO_COLOR")
+        self._ascii = not _can_encode(stream)
+        self._transient = 0
+        self._gone = False
+        self._flow = Flow()
+
+    @property
+    def columns(self) -> int | None:
+        """Cells of a line, the last one left free; None on a pipe, where lines are as long as they are."""
+        if not self._stream.isatty():
+            return None
+        try:
+            columns = os.get_terminal_size(self._stream.fileno()).columns
+        except (OSError, ValueError):
+            columns = 0
+        return (columns or _USUAL_COLUMNS) - 1
+
+    def line(self, *spans: Span) -> None:
+        """One line, cut to the width of the terminal."""
+        self._write(self._styled(spans, self.columns) + "\n")
+
+    def block(
+        self, text: str, *, indent: str = "", hang: str | None = None, style: Style | None = None
+    ) -> None:
+        """Text of any length, wrapped to the width of the terminal; the first line after `indent`, others after `hang`."""
+        hang = indent if hang is None else hang
+        columns = self.columns
+        lines = text.split("\n") if columns is None else wrap(text, columns - max(width(indent), width(hang)))
+        for number, line in enumerate(lines):
+            whole = (hang if number else indent) + line
+            self._write((self._painted(whole, style) if style else whole).rstrip() + "\n")
+
+    def transient(self, text: str) -> None:
+        """Text that stands in the current line until the next output. Nothing on a pipe."""
+        if not self.live:
+            return
+        shown = fit(text, self.columns or _USUAL_COLUMNS)
+        self._write(self._painted(shown, "dim"))
+        self._transient = width(shown)
+
+    def flow(self, text: str) -> None:
+        """Text that arrives in pieces, wrapped like `block`; `end_flow` ends it."""
+        self._write(self._flow.add(text, self.columns or _USUAL_COLUMNS))
+
+    def end_flow(self) -> None:
+        """The end of a flow, with its line end."""
+        self._write(self._flow.end(self.columns or _USUAL_COLUMNS) + "\n")
+
+    def long_line(self, text: str, style: Style | None = None) -> None:
+        """One line of any length, for the terminal to wrap: where a break of ours would change what it says."""
+        self._write((self._painted(text, style) if style else text) + "\n")
+
+    def raw(self, text: str) -> None:
+        """Text as it is, without a line end."""
+        self._write(text)
+
+    def _styled(self, spans: tuple[Span, ...], columns: int | None) -> str:
+        parts = []
+        for span in spans:
+            text, style = (span, None) if isinstance(span, str) else span
+            if columns is not None:
+                text = fit(text, columns)
+                columns -= width(text)
+            parts.append(self._painted(text, style) if style else text)
+        return "".join(parts).rstrip()
+
+    def _painted(self, text: str, style: Style) -> str:
+        return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if self.coloured and text else text
+
+    def _write(self, text: str) -> None:
+        if self._gone or not text:
+            return
+        if self._transient:
+            # Blanks instead of an erase sequence: they work without colours, too.
+            text = "\r" + " " * self._transient + "\r" + text
+            self._transient = 0
+        try:
+            self._stream.write(text.translate(_ASCII) if self._ascii else text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._gone = True
+
+
+def _can_encode(stream: TextIO) -> bool:
+    try:
+        "·…→✓✗█░┊↺".encode(stream.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
