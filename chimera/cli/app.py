@@ -1,0 +1,52 @@
+"""The commands of the command line, each registered from its own module."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from chimera import __version__
+from chimera.cli.bench import bench
+from chimera.cli.completion import completion
+from chimera.cli.demo import demo
+from chimera.cli.diff import diff
+from chimera.cli.floor import floor
+from chimera.cli.options import GroupedCommand
+from chimera.cli.run import run
+from chimera.cli.runs import runs
+from chimera.cli.schema_bench import schema_bench
+from chimera.cli.show import show
+
+app = typer.Typer(
+    name="chimera",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
+)
+
+
+@app.callback()
+def chimera(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """A coding agent that spends the context window as a budget.
+
+    To see it work, without a key or a model: chimera demo
+    """
+    if version:
+        typer.echo(f"chimera {__version__}")
+        raise typer.Exit
+
+
+app.command(cls=GroupedCommand, short_help="Work on a task in this repository.")(run)
+app.command(short_help="List the recorded runs.")(runs)
+app.command(short_help="Show a recorded run, step by step.")(show)
+app.command(short_help="Show what a run changed, as a patch.")(diff)
+app.command(cls=GroupedCommand, short_help="Show the fixed cost of every step.")(floor)
+app.command(short_help="Count the tokens of the tool schemas.")(schema_bench)
+app.command(cls=GroupedCommand, short_help="Run and grade benchmark tasks.")(bench)
+app.command(short_help="Watch a complete run, without any key.")(demo)
+app.command(short_help="Print the completion script of a shell.")(completion)

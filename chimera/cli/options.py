@@ -1,0 +1,80 @@
+"""Options that several commands share, and their help in groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+from typing_extensions import override
+
+if TYPE_CHECKING:
+    from typer._click.formatting import HelpFormatter
+
+MODEL, CONTEXT, LIMITS, SAFETY, TOOLS, OUTPUT = "Model", "Context", "Limits", "Safety", "Tools", "Output"
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="litellm name (PROVIDER/MODEL) or scripted:FILE.",
+        rich_help_panel=MODEL,
+    ),
+]
+ApiBase = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Address of an OpenAI-compatible server.", rich_help_panel=MODEL),
+]
+Window = Annotated[
+    int | None,
+    typer.Option(
+        metavar="TOKENS", help="Context window, prompt and completion together.", rich_help_panel=CONTEXT
+    ),
+]
+BudgetFraction = Annotated[
+    float | None,
+    typer.Option(metavar="SHARE", help="Share of the window for the prompt [0.6].", rich_help_panel=CONTEXT),
+]
+Trigger = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE", help="Share of the budget at which to compact [0.8].", rich_help_panel=CONTEXT
+    ),
+]
+Tools = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="Offer only these tools.", rich_help_panel=TOOLS),
+]
+CompactSchemas = Annotated[
+    bool | None,
+    typer.Option(
+        "--compact-schemas/--full-schemas",
+        help="Send tool schemas without annotations.",
+        rich_help_panel=TOOLS,
+    ),
+]
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists options under the headings of their groups."""
+
+    @override
+    def format_options(self, ctx: Any, formatter: HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                heading = getattr(parameter, "rich_help_panel", None) or "Options"
+                if parameter.param_type_name == "argument":
+                    heading = "Arguments"
+                groups.setdefault(heading, []).append(record)
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def tool_names(text: str | None) -> tuple[str, ...] | None:
+    """`a,b` as names; None stays None."""
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())

@@ -1,0 +1,135 @@
+"""Recorded runs, read back from their events. A record may be of a run that died, or be damaged: nothing is required."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedStep:
+    """A step with what it asked for and what came of it."""
+
+    number: int
+    prompt: Fields
+    """The `prompt` event; empty where it is missing."""
+    completion: Fields | None
+    """None where no reply came."""
+    compactions: tuple[Fields, ...]
+    """Before this step's request was sent."""
+    calls: tuple[Fields, ...]
+    """`tool_finished` events, and `tool_started` ones that have none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedRun:
+    """One run directory."""
+
+    path: Path
+    events: tuple[Fields, ...]
+    running: bool
+    """Its process still holds the workspace."""
+
+    @classmethod
+    def read(cls, state_dir: Path, path: Path) -> RecordedRun:
+        """The run in a directory.
+
+        Raises:
+            RecordError: there is no readable record.
+        """
+        from chimera.record.run_directory import read_events
+
+        return cls(path=path, events=tuple(read_events(path)), running=path.name in _holders(state_dir))
+
+    @property
+    def started(self) -> Fields:
+        return next((e for e in self.events if e["type"] == "run_started"), {})
+
+    @property
+    def result(self) -> Fields | None:
+        """The `run_finished` event; None for a run that died or goes on."""
+        return next((e for e in reversed(self.events) if e["type"] == "run_finished"), None)
+
+    @property
+    def state(self) -> str:
+        """How it ended: a stop reason, `running`, or `died`."""
+        if self.result is not None:
+            return str(self.result.get("stop_reason"))
+        return "running" if self.running else "died"
+
+    @property
+    def step_count(self) -> int:
+        if self.result is not None:
+            return int(self.result.get("steps") or 0)
+        return sum(e["type"] == "completion" for e in self.events)
+
+    @property
+    def task(self) -> str:
+        return str(self.started.get("task", ""))
+
+    @property
+    def time(self) -> str:
+        """When it began, UTC."""
+        return str(self.events[0].get("time", "")) if self.events else ""
+
+    @property
+    def last_tree(self) -> str | None:
+        """The last snapshot of the workspace."""
+        trees = (e.get("tree") for e in reversed(self.events) if e["type"] == "checkpoint")
+        return next((str(tree) for tree in trees if tree), None)
+
+    def of_type(self, kind: str) -> list[Fields]:
+        """The events of one type, in order."""
+        return [e for e in self.events if e["type"] == kind]
+
+    def steps(self) -> Iterator[RecordedStep]:
+        """The steps in order."""
+        span: list[Fields] = []
+        compactions: list[Fields] = []
+        for event in self.events:
+            if event["type"] == "compaction":
+                compactions.append(event)
+            elif event["type"] == "prompt":
+                if span:
+                    yield _step(span)
+                span, compactions = [*compactions, event], []
+            elif span:
+                span.append(event)
+        if span:
+            yield _step([*span, *compactions])
+
+
+def _step(span: list[Fields]) -> RecordedStep:
+    prompt: Fields = next((e for e in span if e["type"] == "prompt"), {})
+    finished = [e for e in span if e["type"] == "tool_finished"]
+    ended = {e.get("id") for e in finished}
+    cut_short = [e for e in span if e["type"] == "tool_started" and e.get("id") not in ended]
+    return RecordedStep(
+        number=int(prompt.get("step", 0)),
+        prompt=prompt,
+        completion=next((e for e in span if e["type"] == "completion"), None),
+        compactions=tuple(e for e in span if e["type"] == "compaction"),
+        calls=(*finished, *cut_short),
+    )
+
+
+def _holders(state_dir: Path) -> set[str]:
+    """The runs whose processes hold a workspace now."""
+    locks = state_dir / "locks"
+    found = set()
+    for path in locks.iterdir() if locks.is_dir() else ():
+        try:
+            holder = json.loads(path.read_bytes())
+            os.kill(int(holder["pid"]), 0)
+            found.add(str(holder["run"]))
+        except PermissionError:
+            continue
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found

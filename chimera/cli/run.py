@@ -1,0 +1,199 @@
+"""`chimera run`: a task for the agent, shown while it works."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chimera.cli import options
+from chimera.cli.options import CONTEXT, LIMITS, MODEL, OUTPUT, SAFETY
+from chimera.cli.output import Output, OutputFormat
+from chimera.config import CompactionMode, Mode, SandboxLevel, parse_model_options
+from chimera.errors import ConfigError
+
+if TYPE_CHECKING:
+    from chimera.core.state import RunResult
+    from chimera.record.events import Event
+    from chimera.session import Ask
+
+_MOST_TASK_BYTES = 10_000_000
+
+
+def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
+    ctx: typer.Context,
+    task: Annotated[
+        str | None, typer.Argument(help="What to do, in words; - reads it from standard input.")
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", metavar="FILE", help="Read the task from a file; - is standard input."),
+    ] = None,
+    workspace: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder to work in [the current one].")
+    ] = None,
+    verify: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="Must succeed before an answer counts.")
+    ] = None,
+    model: options.Model = None,
+    api_base: options.ApiBase = None,
+    model_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Passed to the provider (temperature=0); repeatable.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    window: options.Window = None,
+    budget_fraction: options.BudgetFraction = None,
+    trigger: options.Trigger = None,
+    keep_turns: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Newest turns a compaction keeps as they are [6].", rich_help_panel=CONTEXT
+        ),
+    ] = None,
+    compaction: Annotated[
+        CompactionMode | None,
+        typer.Option(help="How old turns are shortened [note].", rich_help_panel=CONTEXT),
+    ] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(metavar="N", help="Model calls at most [50].", rich_help_panel=LIMITS)
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(metavar="USD", help="Stop at this cost.", rich_help_panel=LIMITS)
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Stop after this time.", rich_help_panel=LIMITS)
+    ] = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(help="What needs your yes [ask on a terminal, else auto].", rich_help_panel=SAFETY),
+    ] = None,
+    sandbox: Annotated[
+        SandboxLevel | None,
+        typer.Option(help="What commands may write [workspace-write].", rich_help_panel=SAFETY),
+    ] = None,
+    allow_net: Annotated[
+        bool | None,
+        typer.Option("--allow-net/--no-net", help="Commands may use the network.", rich_help_panel=SAFETY),
+    ] = None,
+    allow_git_write: Annotated[
+        bool | None,
+        typer.Option("--allow-git-write/--no-git-write", help="Commands may commit.", rich_help_panel=SAFETY),
+    ] = None,
+    tools: options.Tools = None,
+    compact_schemas: options.CompactSchemas = None,
+    output_format: Annotated[
+        OutputFormat, typer.Option(help="Format of the result on standard output.", rich_help_panel=OUTPUT)
+    ] = "text",
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Only errors and the result.", rich_help_panel=OUTPUT)
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also outputs, and tracebacks.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> int:
+    """Work on a task in this repository until it is done or there is a reason to stop.
+
+    The answer goes to standard output, everything else to standard error. The exit code tells why the run ended:
+    0 answered, 2 usage, 3 no room in the window, 4 steps, 11 key or model, 12 check failed, 13 no sandbox; the
+    documentation lists all. The json format prints one object, stream-json the events (but pieces of text) and the
+    result, one a line.
+    """
+    output: Output = ctx.obj
+    output.format, output.verbose = output_format, verbose
+    settings = {
+        "workspace": workspace,
+        "verify": verify,
+        "model": model,
+        "api_base": api_base,
+        "model_options": parse_model_options(model_option) if model_option else None,
+        "window": window,
+        "budget_fraction": budget_fraction,
+        "trigger": trigger,
+        "keep_turns": keep_turns,
+        "compaction": compaction,
+        "max_steps": max_steps,
+        "max_cost": max_cost,
+        "max_seconds": max_seconds,
+        "mode": mode,
+        "sandbox": sandbox,
+        "allow_net": allow_net,
+        "allow_git_write": allow_git_write,
+        "tools": options.tool_names(tools),
+        "compact_schemas": compact_schemas,
+    }
+    return run_task(output, read_task(task, file), settings, quiet=quiet)
+
+
+def read_task(task: str | None, file: str | None) -> str:
+    """The task from where the arguments say it is.
+
+    Raises:
+        ConfigError: there is none, or it cannot be read.
+    """
+    if task is not None and file is not None:
+        raise ConfigError("both a task and --file are given; give one of them")
+    if task is None and file is None:
+        raise ConfigError(
+            'no task: chimera run "what to do", or --file FILE, or - to read it from standard input'
+        )
+    source = "-" if task == "-" else file
+    if source is None:
+        return task or ""
+    try:
+        with nullcontext(sys.stdin.buffer) if source == "-" else Path(source).open("rb") as stream:
+            content = stream.read(_MOST_TASK_BYTES + 1)
+    except OSError as fault:
+        raise ConfigError(f"the task file {source!r} cannot be read: {fault.strerror}") from fault
+    if len(content) > _MOST_TASK_BYTES:
+        raise ConfigError(
+            f"the task in {source!r} is larger than {_MOST_TASK_BYTES:,} bytes; name a file in it instead"
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        raise ConfigError(f"the task in {source!r} is not UTF-8 text (byte {fault.start})") from fault
+
+
+def run_task(output: Output, task: str, settings: Mapping[str, Any], *, quiet: bool) -> int:
+    """Run a task with settings, show it, hand over its result and return the exit code."""
+    from chimera import api
+    from chimera.cli.render import Screen, show_fault, show_summary
+    from chimera.cli.signals import stop_signals
+
+    screen = None if quiet else Screen(output.terminal, verbose=output.verbose)
+
+    def emit(event: Event) -> None:
+        output.observe(event)
+        if screen is not None:
+            screen(event)
+
+    with stop_signals():
+        result: RunResult = api.run(task, emit=emit, ask=_asker(output), **settings)
+    fields = result.fields()
+    # Who closed the other end of the pipe wants to hear no more.
+    unheard = result.stop_detail == "SIGPIPE"
+    if result.run_id is not None and not quiet and not unheard:
+        show_summary(output.terminal, fields)
+    if result.message and not unheard:
+        show_fault(output.terminal, result.message)
+    # Where both streams end on one screen, the answer is there already.
+    shown = output.on_terminal and screen is not None and screen.answer_shown
+    output.deliver(fields, answer_shown=shown)
+    return result.exit_code
+
+
+def _asker(output: Output) -> Ask | None:
+    """Somebody to ask, if there is a terminal to ask on."""
+    if not (sys.stdin.isatty() and output.terminal.live):
+        return None
+    from chimera.cli.approval_prompt import asker
+
+    return asker(output.terminal, sys.stdin)

@@ -1,0 +1,159 @@
+"""`chimera show`: one recorded run, step by step, with the curve of its context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import typer
+
+from chimera.cli import lines
+from chimera.cli.cells import escaped, fit, one_line
+from chimera.cli.output import Output
+from chimera.cli.recorded import RecordedRun, RecordedStep
+from chimera.cli.render import show_compaction
+from chimera.cli.terminal import Terminal
+from chimera.config import state_dir
+
+_BAR_CELLS = 48
+_TEXT_CELLS = 200
+
+
+def show(
+    ctx: typer.Context,
+    run: Annotated[str | None, typer.Argument(help="Its id or how it begins [the last one].")] = None,
+    output_format: Annotated[Literal["text", "json"], typer.Option(help="Of the report.")] = "text",
+) -> int:
+    """Show a run: its settings, steps with calls and outcomes, compactions, the context curve, and how it ended."""
+    from chimera.record.run_directory import find_run
+
+    output: Output = ctx.obj
+    home = state_dir()
+    found = RecordedRun.read(home, find_run(home, run))
+    if output_format == "json":
+        output.json(_fields(found))
+        return 0
+    page = Terminal(output.stdout, output.environment)
+    _show_header(page, found)
+    for step in found.steps():
+        _show_step(page, found, step)
+    _show_curve(page, found)
+    _show_end(page, found)
+    return 0
+
+
+def _fields(run: RecordedRun) -> dict[str, Any]:
+    return {
+        "run_id": run.path.name,
+        "state": run.state,
+        "run_dir": str(run.path),
+        "started": dict(run.started),
+        "steps": [
+            {
+                "step": step.number,
+                "prompt_tokens": step.prompt.get("calibrated"),
+                "usage": step.completion.get("usage") if step.completion else None,
+                "compactions": [dict(c) for c in step.compactions],
+                "calls": [
+                    {name: call.get(name) for name in ("name", "ok", "exit_code", "duration_ms", "digest")}
+                    for call in step.calls
+                ],
+            }
+            for step in run.steps()
+        ],
+        "result": dict(run.result) if run.result is not None else None,
+    }
+
+
+def _show_header(page: Terminal, run: RecordedRun) -> None:
+    started = run.started
+    page.line((f"run {run.path.name}", "bold"), f" · {lines.local_time(run.time)} · {run.state}")
+    page.block(one_line(f"{started.get('model')} in {started.get('workspace')}"), indent="  ")
+    if "window" in started:
+        floor = started.get("floor", {}).get("total", 0)
+        page.block(
+            f"window {started['window']:,} ({started.get('window_source')}) · budget {started.get('budget', 0):,} · "
+            f"trigger {started.get('trigger', 0):,} · floor {floor:,} · mode {started.get('mode')}",
+            indent="  ",
+        )
+    page.block(escaped(run.task.strip()), indent="  task: ", hang="  ")
+
+
+def _show_step(page: Terminal, run: RecordedRun, step: RecordedStep) -> None:
+    for compaction in step.compactions:
+        show_compaction(page, compaction)
+    page.line((_step_text(run, step, page.columns), "cyan"))
+    if step.completion is None:
+        page.line("  no reply")
+        return
+    if content := str(step.completion.get("message", {}).get("content") or "").strip():
+        page.block(fit(one_line(content), _TEXT_CELLS), indent="  ")
+    for call in step.calls:
+        if call["type"] == "tool_finished":
+            page.line(*lines.call_line(call, page.columns))
+        else:
+            page.line(("  ? ", "yellow"), f"{one_line(str(call.get('name')))}: no result is recorded")
+
+
+def _step_text(run: RecordedRun, step: RecordedStep, columns: int | None) -> str:
+    earlier = [s for s in run.steps() if s.number <= step.number]
+    costs = [s.completion.get("usage", {}).get("cost_usd") for s in earlier if s.completion]
+    known = [cost for cost in costs if cost is not None]
+    return lines.Step(
+        number=step.number,
+        prompt=int(step.prompt.get("calibrated", 0)),
+        budget=int(run.started.get("budget", 0)),
+        floor=int(run.started.get("floor", {}).get("total", 0)),
+        compactions=sum(bool(c.get("changed")) for s in earlier for c in s.compactions),
+        usage=(step.completion or {}).get("usage", {}),
+        cost_usd=sum(known) if len(known) == len(costs) else None,
+    ).line(columns)
+
+
+def _show_curve(page: Terminal, run: RecordedRun) -> None:
+    window = int(run.started.get("window", 0))
+    steps = [*run.steps()]
+    if not window or not steps:
+        return
+    cells = min(_BAR_CELLS, (page.columns or 80) - 18)
+    marks = {"T": run.started.get("trigger", 0), "B": run.started.get("budget", 0), "W": window}
+    places = {name: min(round(cells * size / window), cells) - 1 for name, size in marks.items()}
+    page.line("")
+    page.block(
+        f"context: tokens of each request against trigger T {marks['T']:,}, budget B {marks['B']:,}, window W {window:,}"
+    )
+    ruler = "".join(next((n for n, place in places.items() if place == cell), " ") for cell in range(cells))
+    page.line(f"      {ruler}")
+    for step in steps:
+        if any(c.get("changed") for c in step.compactions):
+            page.line(("    ↺ compacted", "yellow"))
+        size = int(step.prompt.get("calibrated", 0))
+        page.line(f"{step.number:>4}  {''.join(_bar(size, window, cells, places))} {size:>9,}")
+
+
+def _bar(size: int, window: int, cells: int, places: dict[str, int]) -> Iterator[str]:
+    filled = max(1, round(cells * size / window))
+    for cell in range(cells):
+        yield "█" if cell < filled else "┊" if cell in places.values() else " "
+
+
+def _show_end(page: Terminal, run: RecordedRun) -> None:
+    page.line("")
+    result = run.result
+    if result is None:
+        page.block(
+            "The run goes on."
+            if run.running
+            else f"The run died after {lines.count(run.step_count, 'step')}: its record ends without an end."
+        )
+        return
+    page.block(lines.ending_text(result), style="green" if result.get("stop_reason") == "answered" else "red")
+    for heading, text in lines.summary_rows(result):
+        page.block(text, indent=f"  {heading:<9}", hang=" " * 11)
+    page.block(one_line(str(result.get("run_dir"))), indent="  record   ")
+    for warning in result.get("warnings", []):
+        page.block(f"notice: {escaped(str(warning))}", indent="  ")
+    if error := result.get("error"):
+        page.block(escaped(str(error.get("message"))), indent="  ")
+    if result.get("answer"):
+        page.block(escaped(str(result["answer"])), indent="  ")

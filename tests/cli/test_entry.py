@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+
+from chimera.cli.entry import run_command_line
+from chimera.cli.output import Output
+from chimera.record.events import Event
+from tests.cli.command import Chimera, Ended
+
+
+def broken_app() -> typer.Typer:
+    app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+    @app.command()
+    def run(ctx: typer.Context, output_format: Annotated[str, typer.Option()] = "text") -> None:
+        output: Output = ctx.obj
+        output.observe(Event("run_started", {"run_id": "r1", "model": "m"}))
+        output.observe(
+            Event("run_finished", {"run_id": "r1", "run_dir": "/runs/r1", "steps": 3, "answer": "no"})
+        )
+        raise KeyError("a \x1b[31mbug")
+
+    @app.command()
+    def other() -> None:
+        raise AssertionError
+
+    return app
+
+
+def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> Ended:
+    code = run_command_line(arguments, broken_app())
+    captured = capsys.readouterr()
+    return Ended(code=code, out=captured.out, err=captured.err)
+
+
+def test_a_bug_is_a_message_with_the_record_and_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    run = ended(capsys, "run", "--output-format=json")
+    assert (run.code, run.result["stop_reason"], run.result["exit_code"]) == (1, "internal_error", 1)
+    assert (run.result["run_id"], run.result["steps"], run.result["answer"]) == ("r1", 3, None)
+    assert "KeyError" in run.result["error"]["message"]
+    assert "/runs/r1" in run.err
+    assert "Traceback" not in run.err
+    assert "\x1b" not in run.err
+
+
+def test_the_last_line_of_a_stream_is_the_result_of_a_bug_too(capsys: pytest.CaptureFixture[str]) -> None:
+    run = ended(capsys, "run", "--output-format", "stream-json")
+    assert [line["type"] for line in run.lines] == ["run_started", "run_finished", "result"]
+    assert run.lines[-1]["stop_reason"] == "internal_error"
+
+
+def test_a_traceback_is_for_those_who_ask(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHIMERA_DEBUG", "1")
+    assert "Traceback (most recent call last)" in ended(capsys, "run").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["bogus"], "No such command 'bogus'"),
+        (["floor", "--window", "x"], "'x'"),
+        (["floor", "--tools", "rm"], "no tool named 'rm'"),
+        (["show", "nope"], "no run is recorded"),
+        (["completion", "tcsh"], "'bash', 'zsh', 'fish'"),
+        (["runs", "--limit", "0"], "--limit"),
+    ],
+)
+def test_other_commands_end_with_2_on_bad_arguments(
+    chimera: Chimera, arguments: list[str], words: str
+) -> None:
+    run = chimera(*arguments)
+    assert (run.code, run.out) == (2, "")
+    assert words in run.err
+
+
+def test_an_error_of_another_command_is_one_object_where_json_was_asked_for(chimera: Chimera) -> None:
+    run = chimera("show", "nope", "--output-format", "json")
+    assert run.code == 2
+    assert set(run.result) == {"exit_code", "error"}
+
+
+def test_without_arguments_the_help_is_shown(chimera: Chimera) -> None:
+    run = chimera()
+    assert run.code == 2
+    assert "chimera demo" in run.err
+
+
+def test_run_has_a_help_for_every_option(chimera: Chimera) -> None:
+    from chimera.config import FIELD_NAMES
+
+    run = chimera("run", "--help")
+    assert run.code == 0
+    for name in FIELD_NAMES:
+        assert f"--{name.replace('_', '-').removesuffix('s')}" in run.out
+    for heading in ("Model:", "Context:", "Limits:", "Safety:", "Tools:", "Output:"):
+        assert heading in run.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_names_the_program(chimera: Chimera, shell: str) -> None:
+    run = chimera("completion", shell)
+    assert run.code == 0
+    assert "_CHIMERA_COMPLETE" in run.out
+
+
+def test_completion_completes_commands(process: Chimera, tmp_path: Path) -> None:
+    asked = {"_CHIMERA_COMPLETE": "complete_bash", "COMP_WORDS": "chimera sch", "COMP_CWORD": "1"}
+    run = process(environment=asked)
+    assert run.out.split() == ["schema-bench"]
