@@ -14,6 +14,7 @@ from chimera.core.ledger import CommandRun, Verification, fact_fields
 from chimera.core.messages import ToolCall
 from chimera.core.model import Completion, Model
 from chimera.core.outputs import ToolOutput
+from chimera.core.recording import Past, learn, recall
 from chimera.core.replies import Reply, broken_calls, read_reply
 from chimera.core.state import Limits, RunResult, RunState, Stop, StopReason
 from chimera.core.summary import Summariser
@@ -56,9 +57,14 @@ class Agent:
     clock: Callable[[], float] = time.monotonic
     counter: TokenCounter = field(default_factory=TokenCounter)
 
-    def run(self, task: str) -> RunResult:
-        """Work on a task until something gives a reason to stop. Expected ends are results, never exceptions."""
-        state = self._begin(task)
+    def run(self, task: str, past: Past | None = None) -> RunResult:
+        """Work on a task until something gives a reason to stop. Expected ends are results, never exceptions.
+
+        Args:
+            task: what to do; verbatim in every request.
+            past: steps of the same task to go on from, instead of a fresh start.
+        """
+        state = self._begin(task, past)
         try:
             while state.stop is None:
                 self.step(state)
@@ -98,8 +104,10 @@ class Agent:
             summariser=Summariser(model=self.model, counter=self.counter, emit=self.emit),
         )
 
-    def _begin(self, task: str) -> RunState:
+    def _begin(self, task: str, past: Past | None) -> RunState:
         state = self._context.begin(self.system, task, self.budget, self.clock())
+        if past is not None:
+            recall(self._context, state, past)
         self._emit(
             "run_started",
             task=task,
@@ -111,7 +119,10 @@ class Agent:
             budget=self.budget.budget,
             trigger=self.budget.trigger,
             floor=floor_fields(state.floor),
+            resumed=past is not None,
         )
+        if past is not None and past.message:
+            self._emit("message", role="user", source="user", content=past.message)
         if self.budget.window.source == "unknown":
             self._context.warn(
                 state,
@@ -186,10 +197,8 @@ class Agent:
     def _run_call(self, state: RunState, call: ToolCall, arguments: str) -> ToolOutput:
         self._emit("tool_started", step=state.steps, id=call.id, name=call.name, arguments=arguments)
         output = self._timed(state, call, lambda: self.tools.run(call.name, arguments))
-        for fact in output.facts:
-            state.ledger.add(fact)
+        learn(state, output)
         if output.plan is not None:
-            state.plan = output.plan
             tasks = [{"title": task.title, "status": task.status} for task in output.plan.tasks]
             self._emit("plan", step=state.steps, text=output.plan.text, tasks=tasks)
         return output

@@ -20,7 +20,6 @@ from chimera.core.context_budget import (
     Room,
 )
 from chimera.core.history import History, Turn
-from chimera.core.ledger import FileRead
 from chimera.core.messages import Message
 from chimera.core.restoration import Restored, frame, render_file, render_note, render_plan, render_summary
 from chimera.core.tokens import TokenCounter
@@ -37,7 +36,7 @@ class Compaction:
     before: int
     after: int
     parts: dict[str, int]
-    """Size after, by part: fixed, plan, file, summary, note, turns."""
+    """Size after, by part: fixed, follow_up, plan, file, summary, note, turns."""
     kept_turns: int
     """Turns left verbatim."""
     masked_turns: int
@@ -69,9 +68,9 @@ def compact(
 
     parts = _restored_parts(restored, room, left, counter)
     fit = _fit(history, parts, restored.archive, budget, room, counter)
-    # Now that it is known which turns stay, the note need not repeat what they show.
+    # Now that it is known which turns stay, nothing that they show need be repeated.
     again = fit.with_parts(
-        history, _restored_parts(restored, room, left, counter, shown=fit.shown()), counter
+        history, _restored_parts(restored, room, left, counter, kept=fit.history.turns), counter
     )
     fit = again if again.total <= max(fit.total, room.target) else fit
     if before - fit.total < room.min_gain or fit.total >= room.trigger:
@@ -104,14 +103,9 @@ class _Fit:
     replaced: tuple[Turn, ...]
     """The turns that stay masked, as they were before."""
 
-    def shown(self) -> tuple[FileRead, ...]:
-        """File text that can still be read in the turns that stay."""
-        messages = (message for turn in self.history.turns for message in turn.messages())
-        return tuple(read for message in messages for read in message.shows)
-
     def with_parts(self, history: History, parts: dict[str, str], counter: TokenCounter) -> _Fit:
         """The same turns behind other parts."""
-        restated = counter.with_context(history, frame(parts.values()))
+        restated = counter.with_context(history, frame(parts))
         total = self.total - self.history.opening_tokens + restated.opening_tokens
         return replace(self, history=replace(restated, turns=self.history.turns), parts=parts, total=total)
 
@@ -126,7 +120,7 @@ def _fit(
 ) -> _Fit:
     """The newest turn and the parts, then further turns from new to old, verbatim, then masked, up to the target."""
     *older, newest = history.turns
-    restated = counter.with_context(history, frame(parts.values()))
+    restated = counter.with_context(history, frame(parts))
     total = room.fixed - history.task_tokens + restated.opening_tokens + newest.tokens
     verbatim, total = _take(reversed(older), room.target - total, total, budget.keep_turns - 1)
     rest = older[: len(older) - len(verbatim)]
@@ -159,21 +153,24 @@ def _masked(reply: Message, archive: str) -> Message:
 
 
 def _restored_parts(
-    restored: Restored, room: Room, left: int, counter: TokenCounter, shown: Sequence[FileRead] = ()
+    restored: Restored, room: Room, left: int, counter: TokenCounter, kept: Sequence[Turn] = ()
 ) -> dict[str, str]:
-    """Plan, file and note, each within its cap and all within what the newest turn leaves."""
-    left -= counter.text(frame([])) + 8
-    plan = render_plan(
-        restored.plan, restored.ledger.verification, min(room.share(PLAN_SHARE), left), counter
-    )
+    """The user's newest message whole; plan, file, summary and note each within its cap and within what is left."""
+    messages = [message for turn in kept for message in turn.messages()]
+    spoken = any(message.role == "user" and restored.follow_up in message.content for message in messages)
+    follow_up = "" if spoken else restored.follow_up
+    left -= counter.text(frame({"follow_up": follow_up})) + 8
+    verification = restored.ledger.verification
+    plan = render_plan(restored.plan, verification, min(room.share(PLAN_SHARE), left), counter)
     left -= counter.text(plan)
     file = render_file(restored.file, min(room.share(FILE_SHARE), left), counter)
     left -= counter.text(file)
     summary = render_summary(restored.summary)
     left -= counter.text(summary)
     share = SUMMARY_SHARE if summary else NOTE_SHARE
+    shown = [read for message in messages for read in message.shows]
     note = render_note(restored, min(room.share(share), left), counter, shown)
-    return {"plan": plan, "file": file, "summary": summary, "note": note}
+    return {"follow_up": follow_up, "plan": plan, "file": file, "summary": summary, "note": note}
 
 
 def _take(turns: Iterable[Turn], room: int, total: int, limit: int) -> tuple[list[Turn], int]:

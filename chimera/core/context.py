@@ -107,14 +107,18 @@ class Context:
         self._add(state, self._turn(state, assistant, outputs))
 
     def answer_back(self, state: RunState, assistant: Message, text: str) -> None:
-        """Add a turn in which the loop itself answers a message without calls."""
+        """Add a turn in which the loop itself answers a message without calls, cut to what a turn may take."""
         size = self.counter.text(text)
         cap = self._room(state).turn_cap - self.counter.message(assistant)
         if size > cap:
             whole = ToolOutput(text=text, digest="output of the check")
             text = cut(whole, size, cap, self.counter, name=self.files.keep_output(text))
+        self.emit(Event("message", {"role": "user", "source": "loop", "content": text}))
+        self.add_exchange(state, assistant, text)
+
+    def add_exchange(self, state: RunState, assistant: Message, text: str) -> None:
+        """Add a turn of a message without calls and the user message that follows it, whole."""
         state.newest_outputs = ()
-        self.emit(Event("message", {"role": "user", "content": text}))
         self._add(state, self.counter.turn(assistant, user(text)))
 
     def learn(self, state: RunState, refusal: ContextOverflowError) -> Stop | None:
@@ -195,6 +199,7 @@ class Context:
             file=self._edited_file(state),
             archive=self.files.next_archive(),
             earlier_archives=self.files.archives,
+            follow_up=state.follow_up,
         )
         result = compact(state.history, restored, state.budget, room, self.counter)
         if result.removed_turns and state.budget.mode == "summary":

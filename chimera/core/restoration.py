@@ -6,7 +6,7 @@ line, and every line of file, plan or command text in it carries a prefix (a lin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -45,14 +45,18 @@ class Restored:
     """Name under which the text that this compaction takes out can be read afterwards."""
     earlier_archives: int = 0
     """How many archives there are already."""
+    follow_up: str = ""
+    """The newest message of the user after the task, verbatim; empty where the task is all they said."""
     summary: str = ""
     """What a model wrote about the turns that go; empty without `--compaction summary`."""
 
 
-def frame(parts: Iterable[str]) -> str:
-    """The block that follows the task."""
-    body = "\n\n".join(part for part in parts if part)
-    return f"{FRAME_OPEN}\nEarlier turns were taken out to save room. What follows is true now.\n\n{body}\n{FRAME_CLOSE}"
+def frame(parts: Mapping[str, str]) -> str:
+    """The block that follows the task. A part named `follow_up` is the user's own text and stands before it."""
+    pinned = f"The newest message of the user:\n{parts['follow_up']}\n\n" if parts.get("follow_up") else ""
+    body = "\n\n".join(text for name, text in parts.items() if text and name != "follow_up")
+    head = "Earlier turns were taken out to save room. What follows is true now."
+    return f"{pinned}{FRAME_OPEN}\n{head}\n\n{body}\n{FRAME_CLOSE}"
 
 
 def render_plan(plan: Plan, verification: Verification | None, cap: int, counter: TokenCounter) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from chimera.core.context_budget import ContextBudget, floor_fields
 from chimera.core.history import History
 from chimera.core.ledger import Ledger
-from chimera.core.messages import Usage
+from chimera.core.messages import Message, Usage
 from chimera.core.outputs import ToolOutput
 from chimera.core.plan import Plan
 from chimera.core.progress import Progress
@@ -133,6 +133,10 @@ class RunState:
     uncompacted_tokens: int = 0
     """Estimate of the request if nothing had ever been taken out."""
     warnings: list[str] = field(default_factory=list)
+    follow_up: str = ""
+    """The newest message of the user in a run that was taken up again; pinned like the task."""
+    unanswered: Message | None = None
+    """The model's last answer while it is no part of a turn yet."""
     newest_outputs: tuple[ToolOutput, ...] = ()
     """What the calls of the newest turn came to, whole: cut again where the window turns out smaller."""
     answer: str | None = None

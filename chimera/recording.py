@@ -1,0 +1,189 @@
+"""Reads a run's record back: what was asked, with which options, and step by step what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from chimera.core.ledger import CommandRun, Verification, fact_of
+from chimera.core.messages import ToolCall, assistant
+from chimera.core.model import Completion
+from chimera.core.outputs import ToolOutput
+from chimera.core.plan import Plan, Task
+from chimera.core.recording import RecordedStep
+from chimera.core.replies import read_reply
+from chimera.errors import RecordError
+from chimera.record.run_directory import read_events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """A run as it can be taken up or played again."""
+
+    run_id: str
+    system: str
+    tools: tuple[dict[str, Any], ...]
+    task: str
+    model: str
+    workspace: Path
+    options: Mapping[str, Any]
+    """The settings that the run began with; secrets are masked."""
+    start_commit: str | None
+    start_tree: str | None
+    """Snapshot from before the first step."""
+    last_tree: str | None
+    """The newest snapshot."""
+    first_message: str
+    """What the user added before there was any completion."""
+    steps: tuple[RecordedStep, ...]
+
+
+def read_recording(path: Path) -> Recording:
+    """The run in a run directory.
+
+    Raises:
+        RecordError: unreadable, or without what it takes to go on from it.
+    """
+    events = list(read_events(path))
+    start = next((event for event in events if event["type"] == "run_started"), None)
+    if start is None or not {"system", "tools", "task", "workspace", "model"} <= start.keys():
+        raise RecordError(f"the record of {path.name} has no beginning that a run could go on from")
+    trees = [event["tree"] for event in events if event["type"] == "checkpoint"]
+    reader = _Reader(path)
+    try:
+        reader.read(events)
+    except (KeyError, TypeError, ValueError) as fault:
+        raise RecordError(
+            f"the record of {path.name} holds an event that cannot be understood: {fault!r}"
+        ) from fault
+    return Recording(
+        run_id=path.name,
+        system=start["system"],
+        tools=tuple(start["tools"]),
+        task=start["task"],
+        model=start["model"],
+        workspace=Path(start["workspace"]),
+        options=start.get("options", {}),
+        start_commit=start.get("start_commit"),
+        start_tree=start.get("start_tree"),
+        last_tree=trees[-1] if trees else start.get("start_tree"),
+        first_message=reader.first_message,
+        steps=tuple(reader.steps),
+    )
+
+
+class _Reader:
+    """Collects steps from events."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.steps: list[RecordedStep] = []
+        self.first_message = ""
+        self._estimate = 0
+
+    def read(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Take in all events, in order."""
+        for event in events:
+            match event["type"]:
+                case "prompt":
+                    self._estimate = event["estimated"]
+                case "completion" if event.get("purpose") is None:
+                    self.steps.append(self._step(event))
+                case "message":
+                    self._message(event)
+                case "tool_started" | "tool_finished" | "plan" if self.steps:
+                    self._tool_event(event)
+                case _:
+                    pass
+
+    def _step(self, event: Mapping[str, Any]) -> RecordedStep:
+        completion = _completion(event)
+        count = len(read_reply(completion).message.tool_calls)
+        return RecordedStep(
+            completion=completion,
+            outputs=(None,) * count,
+            started=(False,) * count,
+            ratio=_ratio(event["usage"], self._estimate),
+        )
+
+    def _message(self, event: Mapping[str, Any]) -> None:
+        text = event["content"]
+        by_user = event.get("source") == "user"
+        if not self.steps:
+            self.first_message = text
+        elif by_user:
+            self.steps[-1] = replace(self.steps[-1], follow_up=text)
+        else:
+            self.steps[-1] = replace(self.steps[-1], answer=text)
+
+    def _tool_event(self, event: Mapping[str, Any]) -> None:
+        step = self.steps[-1]
+        if event["type"] == "plan":
+            self.steps[-1] = _with_plan(step, event)
+        elif event["name"] == "verify" and event["id"].startswith("verify_"):
+            if event["type"] == "tool_finished":
+                self.steps[-1] = replace(step, verification=_verification(event))
+        else:
+            ids = [call.id for call in read_reply(step.completion).message.tool_calls]
+            index = ids.index(event["id"])
+            if event["type"] == "tool_started":
+                self.steps[-1] = replace(step, started=_put(step.started, index, True))
+            else:
+                output = _output(event, self.path)
+                self.steps[-1] = replace(step, outputs=_put(step.outputs, index, output))
+
+
+def _put(values: tuple[Any, ...], index: int, value: Any) -> tuple[Any, ...]:
+    return (*values[:index], value, *values[index + 1 :])
+
+
+def _with_plan(step: RecordedStep, event: Mapping[str, Any]) -> RecordedStep:
+    """The plan event follows the result of the call that made it."""
+    plan = Plan(text=event["text"], tasks=tuple(Task(**task) for task in event["tasks"]))
+    index = max(index for index, output in enumerate(step.outputs) if output is not None)
+    return replace(step, outputs=_put(step.outputs, index, replace(step.outputs[index], plan=plan)))  # type: ignore[type-var]
+
+
+def _completion(event: Mapping[str, Any]) -> Completion:
+    wire = dict(event["message"])
+    calls = [
+        ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
+        for call in wire.pop("tool_calls", [])
+    ]
+    content = wire.pop("content", None) or ""
+    extra = {name: value for name, value in wire.items() if name != "role"}
+    return Completion(message=assistant(content, *calls, extra=extra), finish_reason=event["finish_reason"])
+
+
+def _ratio(usage: Mapping[str, Any], estimate: int) -> float | None:
+    if usage.get("estimated") or not usage.get("input_tokens") or not estimate:
+        return None
+    return float(usage["input_tokens"]) / estimate
+
+
+def _verification(event: Mapping[str, Any]) -> Verification | None:
+    for fact in map(fact_of, event.get("facts", [])):
+        if isinstance(fact, CommandRun):
+            return Verification(command=fact.command, passed=event["ok"], error=fact.error)
+    return None
+
+
+def _output(event: Mapping[str, Any], path: Path) -> ToolOutput:
+    text, kept = event.get("output"), event.get("output_file")
+    if text is None:
+        try:
+            file = path / "outputs" / str(kept).rpartition("/")[2]
+            text = file.read_text(encoding="utf-8", errors="replace")
+        except OSError as fault:
+            raise RecordError(f"an output of {path.name} is missing: {fault}") from fault
+    return ToolOutput(
+        text=text,
+        digest=event["digest"],
+        ok=event["ok"],
+        exit_code=event["exit_code"],
+        size=event["bytes"],
+        kept=kept,
+        facts=tuple(map(fact_of, event.get("facts", []))),
+    )
