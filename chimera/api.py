@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from chimera.config import load_config, process_environment
+from chimera.config import Config, load_config, process_environment, state_dir
 from chimera.core.model import Model
+from chimera.core.recording import answered
 from chimera.core.state import RunResult, Stop, StopReason
 from chimera.errors import (
     ChimeraError,
@@ -15,16 +17,20 @@ from chimera.errors import (
     ModelAuthError,
     RecordError,
     SandboxUnavailableError,
+    UnknownPriceError,
     WorkspaceError,
     WorkspaceLockedError,
 )
 from chimera.models.choose import choose_model, has_price, preload
 from chimera.record.events import Emit, Event
-from chimera.session import Ask, open_session
+from chimera.record.run_directory import find_run, first_event, run_paths
+from chimera.recording import Recording, read_recording
+from chimera.session import MASKED, Ask, Session, open_session
 
 _REASONS: dict[type[ChimeraError], StopReason] = {
     WorkspaceLockedError: StopReason.WORKSPACE_LOCKED,
     WorkspaceError: StopReason.USAGE_ERROR,
+    UnknownPriceError: StopReason.COST_LIMIT,
     ConfigError: StopReason.USAGE_ERROR,
     ModelAuthError: StopReason.AUTH_ERROR,
     SandboxUnavailableError: StopReason.SANDBOX_UNAVAILABLE,
@@ -64,17 +70,92 @@ def run(
         config = load_config({**options, "model": model if isinstance(model, str) else None})
         if not task.strip():
             raise ConfigError("the task is empty: say what is to be done")
-        notices = Notices(emit)
-        if model is None or isinstance(model, str):
-            model = choose_model(config, process_environment(), notify=notices)
-            preload(model.name)
-            if config.max_cost is not None and not has_price(model.name):
-                return RunResult.of_stop(Stop(StopReason.COST_LIMIT, message=_NO_PRICE.format(model.name)))
-        with open_session(config, model, emit=emit, ask=ask, state=state, hidden=hidden) as session:
-            notices.emit = session.emit
+        with _session(config, model, emit, ask=ask, state=state, hidden=hidden) as session:
             return session.run(task)
     except EXPECTED as fault:
         return RunResult.of_stop(stop_of(fault))
+
+
+def resume(
+    run_id: str | None = None,
+    message: str = "",
+    *,
+    model: str | Model | None = None,
+    emit: Emit | None = None,
+    ask: Ask | None = None,
+    state: Path | None = None,
+    **options: Any,
+) -> RunResult:
+    """Go on with an interrupted or finished run, in its own record, with its own settings and fresh limits.
+
+    A call without a recorded result is never run again; the model is told that its effect is unknown.
+
+    Args:
+        run_id: the run, or the beginning of its id; None for the last one of the workspace.
+        message: what you want to add; needed where the model has already answered.
+        model: instead of the model of the run; needed where that was an object of a caller's own.
+        emit: as for `run`.
+        ask: as for `run`.
+        state: as for `run`.
+        **options: settings that replace those of the run.
+    """
+    try:
+        path = _path_of(run_id, state or state_dir(), options.get("workspace") or Path.cwd())
+        recording = read_recording(path)
+        settings = {
+            **_settings(recording),
+            **{name: value for name, value in options.items() if value is not None},
+        }
+        named = recording.model if model is None else model
+        config = load_config({**settings, "model": named if isinstance(named, str) else None})
+        if answered(recording.steps) and not message.strip():
+            raise ConfigError(
+                f"run {path.name} has its answer: say what is to be done next (chimera resume {path.name} MESSAGE)"
+            )
+        with _session(config, named, emit, ask=ask, state=state, earlier=path) as session:
+            return session.resume(recording, message.strip())
+    except EXPECTED as fault:
+        return RunResult.of_stop(stop_of(fault))
+
+
+@contextmanager
+def _session(
+    config: Config, model: str | Model | None, emit: Emit | None, **surroundings: Any
+) -> Iterator[Session]:
+    notices = Notices(emit)
+    if model is None or isinstance(model, str):
+        model = choose_model(config, process_environment(), notify=notices)
+        preload(model.name)
+        if config.max_cost is not None and not has_price(model.name):
+            raise UnknownPriceError(_NO_PRICE.format(model.name))
+    with open_session(config, model, emit=emit, **surroundings) as session:
+        notices.emit = session.emit
+        yield session
+
+
+def _path_of(run_id: str | None, state: Path, workspace: Path) -> Path:
+    """The directory of the run that is meant.
+
+    Raises:
+        ConfigError: there is none, or more than one.
+    """
+    try:
+        if run_id is not None:
+            return find_run(state, run_id)
+        here = workspace.resolve()
+        for path in reversed(run_paths(state)):
+            if first_event(path).get("workspace") == str(here):
+                return path
+    except RecordError as fault:
+        raise ConfigError(str(fault)) from fault
+    raise ConfigError(f"no run of {str(here)!r} is recorded: name one (chimera runs lists them)")
+
+
+def _settings(recording: Recording) -> dict[str, Any]:
+    """The settings of the run, as far as they were given and are no secrets."""
+    given = {name: value for name, value in recording.options.items() if value is not None}
+    options = {name: value for name, value in given.get("model_options", {}).items() if value != MASKED}
+    return {**given, "model_options": options, "workspace": recording.workspace}
 
 
 class Notices:

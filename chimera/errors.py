@@ -2,6 +2,7 @@
 
     ChimeraError
     ├── ConfigError              the caller's fault: bad option, bad file; nothing was run
+    │   └── UnknownPriceError    a cost limit for a model whose price nobody knows
     ├── WorkspaceError           the folder cannot be used
     │   └── WorkspaceLockedError another run holds it
     ├── SandboxUnavailableError  confinement was asked for and cannot be had
@@ -23,6 +24,10 @@ class ChimeraError(Exception):
 
 class ConfigError(ChimeraError):
     """An option, environment variable or settings file is wrong. The message names it and the way out."""
+
+
+class UnknownPriceError(ConfigError):
+    """A cost limit is set and the price of the model is unknown, so the limit cannot be kept."""
 
 
 class WorkspaceError(ChimeraError):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chimera import __version__
+from chimera.checkpoints import Checkpoints
 from chimera.config import Config, Mode, process_environment, state_dir
 from chimera.core.agent import Agent, Verify
 from chimera.core.context_budget import (
@@ -18,30 +19,33 @@ from chimera.core.context_budget import (
     ContextBudget,
 )
 from chimera.core.model import Model
-from chimera.core.state import FileSummary, Limits, RunResult, Stop, StopReason
+from chimera.core.recording import Past
+from chimera.core.state import Limits, RunResult, Stop, StopReason
 from chimera.core.tokens import Calibration
-from chimera.errors import ConfigError, WorkspaceError
+from chimera.errors import ConfigError
 from chimera.models.choose import resolve_window
 from chimera.record.calibrations import load_calibration, save_calibration
 from chimera.record.events import Emit, Event
 from chimera.record.run_directory import RunDirectory, new_run_id
+from chimera.recording import Recording
 from chimera.tools.approval import approval
 from chimera.tools.base import Tool, ToolSet
 from chimera.tools.default import default_tools
 from chimera.tools.known_files import KnownFiles
 from chimera.tools.schema_compact import compact_schema
-from chimera.workspace.checkpoint import ShadowRepository
 from chimera.workspace.environment import child_environment, is_secret_name
 from chimera.workspace.lock import workspace_lock
 from chimera.workspace.paths import Workspace
 from chimera.workspace.process import CommandRunner
-from chimera.workspace.repository import find_repository
+from chimera.workspace.repository import Repository, find_repository
 from chimera.workspace.sandbox import Sandbox, open_sandbox
 
 Ask = Callable[[Tool, Mapping[str, Any]], bool]
 """Shows a call to the user and returns whether it may run."""
 
 VERIFY_TIMEOUT_S = 600
+MASKED = "***"
+"""Stands in the record for an option that may be a secret."""
 
 
 @contextmanager
@@ -53,6 +57,7 @@ def open_session(
     ask: Ask | None = None,
     state: Path | None = None,
     hidden: Sequence[Path] = (),
+    earlier: Path | None = None,
 ) -> Iterator[Session]:
     """Open what a run needs; on exit everything is closed and commands still running are ended.
 
@@ -63,6 +68,7 @@ def open_session(
         ask: decides on a call in the modes that ask.
         state: where the run is recorded, instead of the user's state directory.
         hidden: existing folders that confined commands find empty.
+        earlier: the directory of a run that is taken up again, instead of a new one.
 
     Raises:
         ChimeraError: one of the kinds that `chimera.api` turns into a stop reason.
@@ -78,10 +84,10 @@ def open_session(
         required=mode in {"auto", "plan"},
         environment=process_environment(),
     ).narrowed(hidden=hidden)
-    run_id = new_run_id()
+    run_id = earlier.name if earlier else new_run_id()
     with ExitStack() as stack:
         stack.enter_context(workspace_lock(home, root, run_id))
-        record = RunDirectory.create(home, run_id)
+        record = RunDirectory.reopen(earlier) if earlier else RunDirectory.create(home, run_id)
         stack.callback(record.close)
         runner = CommandRunner(
             root=root,
@@ -96,6 +102,7 @@ def open_session(
             mode=mode,
             home=home,
             workspace=Workspace.open(root, run_dir=record.path),
+            repository=find_repository(root),
             record=record,
             sandbox=sandbox,
             runner=runner,
@@ -113,6 +120,7 @@ class Session:
     mode: Mode
     home: Path
     workspace: Workspace
+    repository: Repository | None
     record: RunDirectory
     sandbox: Sandbox
     runner: CommandRunner
@@ -121,27 +129,43 @@ class Session:
 
     def run(self, task: str) -> RunResult:
         """Run the loop on a task and record its end, a crash included."""
-        start = _Start.of(self.home, self.workspace.root)
-        warnings = (*start.notices, *self._sandbox_notices())
-        agent = self._agent(start, warnings)
+        return self._run(task, None, Checkpoints(self.home, self.workspace.root))
+
+    def resume(self, recording: Recording, message: str) -> RunResult:
+        """Go on with what this record holds. What changed is counted from the start of its first part."""
+        checkpoints = Checkpoints(self.home, self.workspace.root, start_tree=recording.start_tree)
+        lately = [file.path for file in checkpoints.changed_since(recording.last_tree)]
+        past = Past(
+            steps=recording.steps,
+            first_message=recording.first_message,
+            message=message,
+            changes=f"Changed since the last snapshot: {', '.join(lately[:20])}." if lately else "",
+        )
+        return self._run(recording.task, past, checkpoints)
+
+    def _run(self, task: str, past: Past | None, checkpoints: Checkpoints) -> RunResult:
+        notices = tuple(filter(None, (*self._notices(), checkpoints.notice)))
+        agent = self._agent(checkpoints, notices)
         result = RunResult.of_stop(Stop(StopReason.INTERNAL_ERROR, message="chimera itself failed"))
         try:
-            result = agent.run(task)
+            result = agent.run(task, past)
         finally:
             self.runner.close()
+            if checkpoint := checkpoints.take(result.steps):
+                self.emit(checkpoint)
             result = replace(
                 result,
                 run_id=self.record.run_id,
                 run_dir=str(self.record.path),
-                warnings=(*warnings, *result.warnings),
-                files_changed=self._changes(start),
+                files_changed=checkpoints.changed_since(checkpoints.start_tree),
+                warnings=(*notices, *result.warnings),
             )
             self.emit(Event("run_finished", result.fields()))
         if result.context is not None:
             save_calibration(self.home, self.model.name, Calibration(result.context.calibration))
         return result
 
-    def _agent(self, start: _Start, warnings: tuple[str, ...]) -> Agent:
+    def _agent(self, checkpoints: Checkpoints, notices: tuple[str, ...]) -> Agent:
         known = KnownFiles()
         tools = default_tools(self.workspace, self.runner, known=known)
         return Agent(
@@ -157,7 +181,7 @@ class Session:
             files=self.record,
             known=known,
             verify=self._verify(tools),
-            emit=lambda event: self._introduce(event, start, warnings),
+            emit=lambda event: self._pass_on(event, checkpoints, notices),
         )
 
     def _verify(self, tools: tuple[Tool, ...]) -> Verify | None:
@@ -167,17 +191,26 @@ class Session:
         (shell,) = (tool for tool in tools if tool.name == "shell")
         return lambda: shell.run(command=command, timeout_s=VERIFY_TIMEOUT_S)
 
-    def _introduce(self, event: Event, start: _Start, warnings: tuple[str, ...]) -> None:
-        """Pass an event on; the first one says where and how, too, and the notices follow it."""
+    def _pass_on(self, event: Event, checkpoints: Checkpoints, notices: tuple[str, ...]) -> None:
+        """Pass an event on: the first one with where and how, and before each request a snapshot of what changed."""
+        if event.type == "prompt" and (checkpoint := checkpoints.take(event.fields["step"] - 1)):
+            self.emit(checkpoint)
+        checkpoints.note(event)
         if event.type != "run_started":
             self.emit(event)
             return
-        about = {
+        self.emit(
+            Event("run_started", {**event.fields, **self._about(), "start_tree": checkpoints.start_tree})
+        )
+        for text in notices:
+            self.emit(Event("warning", {"text": text}))
+
+    def _about(self) -> dict[str, Any]:
+        return {
             "run_id": self.record.run_id,
             "version": __version__,
             "workspace": str(self.workspace.root),
-            "start_commit": start.commit,
-            "start_tree": start.tree,
+            "start_commit": self.repository.start_commit if self.repository else None,
             "mode": self.mode,
             "sandbox": {
                 "level": self.sandbox.level,
@@ -186,9 +219,6 @@ class Session:
             },
             "options": _recordable(self.config),
         }
-        self.emit(Event("run_started", {**event.fields, **about}))
-        for text in warnings:
-            self.emit(Event("warning", {"text": text}))
 
     def emit(self, event: Event) -> None:
         """Record an event and pass it to the listener."""
@@ -196,44 +226,14 @@ class Session:
         if self.listener is not None:
             self.listener(event)
 
-    def _sandbox_notices(self) -> tuple[str, ...]:
+    def _notices(self) -> tuple[str, ...]:
+        """What the user should know before the first step."""
+        notices = [self.record.repair]
+        if self.repository is None:
+            notices.append("Not a git repository: the run works, and its own record shows what it changed.")
         if self.sandbox.backend == "none" and self.config.sandbox != "danger-full-access":
-            return self.sandbox.missing
-        return ()
-
-    def _changes(self, start: _Start) -> tuple[FileSummary, ...]:
-        if start.shadow is None or start.tree is None:
-            return ()
-        snapshot = start.shadow.snapshot()
-        self.emit(Event("checkpoint", {"tree": snapshot.tree, "omitted": list(snapshot.omitted)}))
-        changes = start.shadow.changes(start.tree, snapshot.tree)
-        return tuple(FileSummary(path=c.path, added=c.added, removed=c.removed) for c in changes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Start:
-    """The workspace as the run found it."""
-
-    commit: str | None
-    shadow: ShadowRepository | None = None
-    tree: str | None = None
-    notices: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, home: Path, root: Path) -> _Start:
-        repository = find_repository(root)
-        notices = (
-            ()
-            if repository
-            else ("Not a git repository: the run works, but only its own record shows changes.",)
-        )
-        commit = repository.start_commit if repository else None
-        shadow = ShadowRepository(home, root)
-        try:
-            tree = shadow.snapshot().tree
-        except WorkspaceError as fault:
-            return cls(commit=commit, notices=(*notices, f"No snapshot, so no list of changes: {fault}"))
-        return cls(commit=commit, shadow=shadow, tree=tree, notices=notices)
+            notices += self.sandbox.missing
+        return tuple(notices)
 
 
 def make_budget(config: Config, model: Model, calibration: Calibration) -> ContextBudget:
@@ -271,5 +271,5 @@ def choose_tools(tools: tuple[Tool, ...], config: Config) -> tuple[Tool, ...]:
 def _recordable(config: Config) -> dict[str, Any]:
     """The settings as JSON values, without secrets."""
     values = asdict(config) | {"workspace": str(config.workspace)}
-    options = {k: "***" if is_secret_name(k) else v for k, v in config.model_options.items()}
+    options = {k: MASKED if is_secret_name(k) else v for k, v in config.model_options.items()}
     return values | {"model_options": options}

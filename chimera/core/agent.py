@@ -82,7 +82,7 @@ class Agent:
         completion = self._complete(state)
         if completion is None:
             return
-        reply = read_reply(completion)
+        reply = read_reply(completion, self.tools.names)
         if fault := self._bad_reply(state, reply):
             state.stop = fault
         elif reply.fault:
@@ -119,6 +119,7 @@ class Agent:
             budget=self.budget.budget,
             trigger=self.budget.trigger,
             floor=floor_fields(state.floor),
+            calibration=self.budget.calibration.factor if self.budget.calibration.known else None,
             resumed=past is not None,
         )
         if past is not None and past.message:

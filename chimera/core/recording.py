@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from chimera.core.context import Context
@@ -51,14 +52,13 @@ class Past:
     changes: str = ""
     """What is known to have changed since the last checkpoint, for calls whose results were lost."""
 
-    @property
-    def answered(self) -> bool:
-        """Whether the model's last word is an answer, so that only a message gives it something to do."""
-        if not self.steps:
-            return False
-        last = self.steps[-1]
-        reply = read_reply(last.completion)
-        return not (reply.message.tool_calls or reply.fault or last.answer or last.follow_up)
+
+def answered(steps: Sequence[RecordedStep]) -> bool:
+    """Whether the model's last word is an answer, so that only a message gives it something to do."""
+    if not steps:
+        return False
+    reply = read_reply(steps[-1].completion)
+    return not (reply.message.tool_calls or reply.fault or steps[-1].answer or steps[-1].follow_up)
 
 
 def recall(context: Context, state: RunState, past: Past) -> None:
@@ -83,7 +83,7 @@ def recall(context: Context, state: RunState, past: Past) -> None:
                 learn(state, output)
             context.admit(state, reply.message, outputs)
         elif answer := step.answer or reply.fault:
-            context.add_exchange(state, reply.message, answer)
+            context.add_answer(state, reply.message, answer)
         else:
             state.unanswered = reply.message
         if step.follow_up:

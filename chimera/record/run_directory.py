@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
+import shutil
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -15,6 +17,7 @@ from chimera.errors import RecordError
 from chimera.record.events import DURABLE, NOT_RECORDED, Event
 
 RUNS = "runs"
+EVENTS = "events.jsonl"
 
 
 class RunFiles:
@@ -79,12 +82,14 @@ class RunFiles:
 class RunDirectory(RunFiles):
     """The record of one run. Appending is one write per event; durable before the effect that an event announces."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, next_seq: int = 0) -> None:
         super().__init__(path)
-        self._seq = 0
+        self._seq = next_seq
+        self.repair = ""
+        """What had to be mended when the record was opened again, for people."""
         try:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            self._file = os.open(self.path / "events.jsonl", flags, 0o600)
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._file = os.open(self.path / EVENTS, flags, 0o600)
         except OSError as fault:
             raise _unwritable(path, fault) from fault
 
@@ -103,29 +108,47 @@ class RunDirectory(RunFiles):
             raise _unwritable(state_dir, fault) from fault
         return cls(runs / run_id)
 
+    @classmethod
+    def reopen(cls, path: Path) -> RunDirectory:
+        """The directory of an earlier run, to append to it. A damaged record is mended first; the original is kept.
+
+        Raises:
+            RecordError: it cannot be read or written.
+        """
+        repair = mend(path)
+        seqs = [event.get("seq", -1) for event in read_events(path)]
+        directory = cls(path, next_seq=max(seqs, default=-1) + 1)
+        directory.repair = repair
+        return directory
+
     @property
     def run_id(self) -> str:
         return self.path.name
 
     def emit(self, event: Event) -> None:
-        """Append an event."""
+        """Append an event, whole or not at all.
+
+        Raises:
+            RecordError: it could not be written.
+        """
         if event.type in NOT_RECORDED:
             return
-        line = json.dumps(event.record(self._seq), ensure_ascii=False, separators=(",", ":"))
-        self._seq += 1
+        line = _encoded(event.record(self._seq))
+        before = os.fstat(self._file).st_size
         try:
-            os.write(self._file, line.encode("utf-8", "surrogatepass") + b"\n")
+            if os.write(self._file, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if event.type in DURABLE:
                 os.fdatasync(self._file)
         except OSError as fault:
+            os.ftruncate(self._file, before)
             raise _unwritable(self.path, fault) from fault
+        self._seq += 1
 
     def close(self) -> None:
         """Close the record; spool files that nobody kept go."""
         os.close(self._file)
-        for leftover in self.spool.iterdir():
-            leftover.unlink(missing_ok=True)
-        self.spool.rmdir()
+        shutil.rmtree(self.spool, ignore_errors=True)
 
 
 def new_run_id() -> str:
@@ -162,22 +185,79 @@ def find_run(state_dir: Path, name: str | None) -> Path:
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """The events of a run directory in order. Lines that do not parse (a torn tail) are left out.
+    """The events of a run directory in order. What is damaged is left out, and so is a line that is there twice.
 
     Raises:
         RecordError: there is no readable record.
     """
+    seen: set[int] = set()
+    for event in map(_event, _lines(path)):
+        if event is None or event.get("seq") in seen:
+            continue
+        if isinstance(event.get("seq"), int):
+            seen.add(event["seq"])
+        yield event
+
+
+def first_event(path: Path) -> dict[str, Any]:
+    """How a run began; empty where the record does not say."""
     try:
-        lines = (path / "events.jsonl").read_bytes().split(b"\n")
+        with (path / EVENTS).open("rb") as file:
+            return _event(file.readline()) or {}
+    except OSError:
+        return {}
+
+
+def mend(path: Path) -> str:
+    """Make a damaged record whole again: good lines stay, the original is kept beside it.
+
+    Returns:
+        What was wrong, for people; empty where nothing was.
+    """
+    lines = _lines(path)
+    bad = [line for line in lines[:-1] if _event(line) is None]
+    torn = lines[-1]
+    if not bad and not torn:
+        return ""
+    good = [line for line in lines if _event(line) is not None]
+    number = sum(1 for _ in path.glob(f"{EVENTS}.damaged-*")) + 1
+    original = path / f"{EVENTS}.damaged-{number}"
+    mended = path / f"{EVENTS}.mended"
+    try:
+        shutil.copyfile(path / EVENTS, original)
+        original.chmod(0o600)
+        _write_private(mended, b"".join(line + b"\n" for line in good))
+        mended.replace(path / EVENTS)
+    except OSError as fault:
+        raise _unwritable(path, fault) from fault
+    lost = sum(map(len, bad)) + (0 if _event(torn) else len(torn))
+    return (
+        f"The record was damaged: {lost:,} bytes could not be read. The original is kept as {original.name}."
+    )
+
+
+def _lines(path: Path) -> list[bytes]:
+    """The lines of a record; the last one is what follows the last line end: empty in a whole record."""
+    try:
+        return (path / EVENTS).read_bytes().split(b"\n")
     except OSError as fault:
         raise RecordError(f"the record of {path.name} cannot be read: {fault}") from fault
-    for line in lines:
-        try:
-            event = json.loads(line) if line.strip() else None
-        except ValueError:
-            continue
-        if isinstance(event, dict) and "type" in event:
-            yield event
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("type"), str) else None
+
+
+def _encoded(record: dict[str, Any]) -> bytes:
+    try:
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        text = json.dumps(record, separators=(",", ":")).encode()
+    return text + b"\n"
 
 
 def _write_private(path: Path, content: bytes) -> None:
