@@ -107,14 +107,19 @@ class Context:
         self._add(state, self._turn(state, assistant, outputs))
 
     def answer_back(self, state: RunState, assistant: Message, text: str) -> None:
-        """Add a turn in which the loop itself answers a message without calls, cut to what a turn may take."""
+        """Add a turn in which the loop itself answers a message without calls, and record the answer as added."""
+        text = self.add_answer(state, assistant, text)
+        self.emit(Event("message", {"role": "user", "source": "loop", "content": text}))
+
+    def add_answer(self, state: RunState, assistant: Message, text: str) -> str:
+        """Add a turn of a message without calls and an answer to it, cut to what a turn may take. Returns the answer."""
         size = self.counter.text(text)
         cap = self._room(state).turn_cap - self.counter.message(assistant)
         if size > cap:
             whole = ToolOutput(text=text, digest="output of the check")
             text = cut(whole, size, cap, self.counter, name=self.files.keep_output(text))
-        self.emit(Event("message", {"role": "user", "source": "loop", "content": text}))
         self.add_exchange(state, assistant, text)
+        return text
 
     def add_exchange(self, state: RunState, assistant: Message, text: str) -> None:
         """Add a turn of a message without calls and the user message that follows it, whole."""
