@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from chimera.core.recording import RecordedStep
 from chimera.core.replies import read_reply
 from chimera.errors import RecordError
 from chimera.record.run_directory import read_events
+from chimera.workspace.output_buffer import HEAD_BYTES, TAIL_BYTES
+from chimera.workspace.terminal_text import plain_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,9 @@ class Recording:
     workspace: Path
     options: Mapping[str, Any]
     """The settings that the run began with; secrets are masked."""
+    window: int | None
+    calibration: float | None
+    """The factor that the run began with; None where nothing was known of the model."""
     start_commit: str | None
     start_tree: str | None
     """Snapshot from before the first step."""
@@ -50,14 +56,21 @@ def read_recording(path: Path) -> Recording:
     start = next((event for event in events if event["type"] == "run_started"), None)
     if start is None or not {"system", "tools", "task", "workspace", "model"} <= start.keys():
         raise RecordError(f"the record of {path.name} has no beginning that a run could go on from")
-    trees = [event["tree"] for event in events if event["type"] == "checkpoint"]
-    reader = _Reader(path)
     try:
-        reader.read(events)
-    except (KeyError, TypeError, ValueError) as fault:
+        return _recording(path, events, start)
+    except (AttributeError, KeyError, TypeError, ValueError) as fault:
         raise RecordError(
             f"the record of {path.name} holds an event that cannot be understood: {fault!r}"
         ) from fault
+
+
+def _recording(path: Path, events: list[dict[str, Any]], start: Mapping[str, Any]) -> Recording:
+    for name in ("system", "task", "workspace", "model"):
+        if not isinstance(start[name], str):
+            raise TypeError(f"{name} is {start[name]!r}")
+    reader = _Reader(path)
+    reader.read(events)
+    trees = [event["tree"] for event in events if event["type"] == "checkpoint"]
     return Recording(
         run_id=path.name,
         system=start["system"],
@@ -66,6 +79,8 @@ def read_recording(path: Path) -> Recording:
         model=start["model"],
         workspace=Path(start["workspace"]),
         options=start.get("options", {}),
+        window=start.get("window"),
+        calibration=start.get("calibration"),
         start_commit=start.get("start_commit"),
         start_tree=start.get("start_tree"),
         last_tree=trees[-1] if trees else start.get("start_tree"),
@@ -174,8 +189,7 @@ def _output(event: Mapping[str, Any], path: Path) -> ToolOutput:
     text, kept = event.get("output"), event.get("output_file")
     if text is None:
         try:
-            file = path / "outputs" / str(kept).rpartition("/")[2]
-            text = file.read_text(encoding="utf-8", errors="replace")
+            text = _kept_text(path / "outputs" / str(kept).rpartition("/")[2])
         except OSError as fault:
             raise RecordError(f"an output of {path.name} is missing: {fault}") from fault
     return ToolOutput(
@@ -187,3 +201,16 @@ def _output(event: Mapping[str, Any], path: Path) -> ToolOutput:
         kept=kept,
         facts=tuple(map(fact_of, event.get("facts", []))),
     )
+
+
+def _kept_text(file: Path) -> str:
+    """A kept output as the model was given it: whole, or head and tail of what was too long for memory."""
+    size = file.stat().st_size
+    if size <= HEAD_BYTES + TAIL_BYTES:
+        return file.read_text(encoding="utf-8", errors="replace")
+    with file.open("rb") as stream:
+        head = stream.read(HEAD_BYTES)
+        stream.seek(-TAIL_BYTES, os.SEEK_END)
+        tail = stream.read()
+    gap = f"\n[... {size - len(head) - len(tail):,} bytes left out here ...]\n"
+    return plain_text(head) + gap + plain_text(tail)

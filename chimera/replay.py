@@ -7,22 +7,33 @@ cap, compaction and stop. So a replay shows what the policy would have done, not
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import median
 
+from chimera import prompts
 from chimera.core.context import Context
-from chimera.core.context_budget import ContextBudget
+from chimera.core.context_budget import (
+    DEFAULT_BUDGET_FRACTION,
+    DEFAULT_KEEP_TURNS,
+    DEFAULT_TRIGGER_FRACTION,
+    UNKNOWN_WINDOW,
+    ContextBudget,
+)
 from chimera.core.messages import Usage
+from chimera.core.model import Window
+from chimera.core.outputs import ToolOutput
 from chimera.core.recording import Past, RecordedStep, recall
+from chimera.core.replies import read_reply
 from chimera.core.state import RunState
-from chimera.core.tokens import TokenCounter
+from chimera.core.tokens import Calibration, TokenCounter
 from chimera.record.events import Event
 from chimera.record.run_directory import RunFiles
 from chimera.recording import Recording, read_recording
 from chimera.tools.known_files import KnownFiles
 from chimera.workspace.paths import Workspace
 
-__all__ = ["Recording", "Replay", "read_recording", "replay"]
+__all__ = ["Recording", "Replay", "read_recording", "recorded_budget", "replay"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +64,27 @@ class Replay:
     """Indexes into the curve: requests that were compacted before they were sent."""
 
 
+def recorded_budget(recording: Recording) -> ContextBudget:
+    """The budget that the run itself began with."""
+    options = recording.options
+    window = Window(tokens=recording.window or UNKNOWN_WINDOW, source="recorded")
+    factor = recording.calibration
+    return ContextBudget(
+        window=window,
+        fraction=options.get("budget_fraction") or DEFAULT_BUDGET_FRACTION,
+        trigger_fraction=options.get("trigger") or DEFAULT_TRIGGER_FRACTION,
+        keep_turns=options.get("keep_turns") or DEFAULT_KEEP_TURNS,
+        mode=options.get("compaction", "note"),
+        calibration=Calibration() if factor is None else Calibration(factor, known=True),
+    )
+
+
 def replay(recording: Recording, budget: ContextBudget, counter: TokenCounter) -> Replay:
-    """Play a recording under a budget."""
+    """Play a recording under a budget.
+
+    A file being edited is put back as it is in the workspace now, or as missing where there is no such workspace.
+    In the mode `summary` the factual note stands alone, as where a summary cannot be used.
+    """
     files = RunFiles.temporary()
     try:
         return _Player(recording, budget, counter, files).play()
@@ -86,16 +116,15 @@ class _Player:
         self.floor_sent = 0
 
     def play(self) -> Replay:
+        recall(self.context, self.state, Past(steps=(), first_message=self.recording.first_message))
         for step in self.recording.steps:
             if self.state.stop is None:
                 self.state.stop = self.context.fit(self.state)
             if self.state.stop is not None:
                 break
             self._send(step)
-            recall(self.context, self.state, Past(steps=(step,)))
-        gaps = [
-            after - before for before, after in zip(self.compacted_at, self.compacted_at[1:], strict=False)
-        ]
+            recall(self.context, self.state, Past(steps=(self._nudged(step),)))
+        gaps = [after - before for before, after in pairwise(self.compacted_at)]
         sent = max(1, self.state.prompt_tokens_sent)
         return Replay(
             run_id=self.recording.run_id,
@@ -128,6 +157,21 @@ class _Player:
         reported = None if step.ratio is None else round(step.ratio * self._estimate())
         usage = Usage(input_tokens=reported) if reported else None
         self.context.observe(self.state, step.completion.message, usage)
+
+    def _nudged(self, step: RecordedStep) -> RecordedStep:
+        """The step with the nudge that the loop added to its last result, which is no part of the recorded output."""
+        reply = read_reply(step.completion)
+        outputs = [output for output in step.outputs if output is not None]
+        if not outputs or len(outputs) < len(step.outputs):
+            return step
+        verdict = self.state.progress.judge(
+            (call.name, text, output.text, output.ok)
+            for call, text, output in zip(reply.message.tool_calls, reply.arguments, outputs, strict=True)
+        )
+        if verdict != "nudge":
+            return step
+        nudged: ToolOutput = replace(outputs[-1], text=outputs[-1].text + prompts.NUDGE)
+        return replace(step, outputs=(*outputs[:-1], nudged))
 
     def _estimate(self) -> int:
         return self.state.floor.total + self.state.history.tokens
