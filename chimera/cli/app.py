@@ -13,6 +13,7 @@ from chimera.cli.demo import demo
 from chimera.cli.diff import diff
 from chimera.cli.floor import floor
 from chimera.cli.options import GroupedCommand
+from chimera.cli.replay import replay
 from chimera.cli.run import run
 from chimera.cli.runs import runs
 from chimera.cli.schema_bench import schema_bench
@@ -45,6 +46,7 @@ app.command(cls=GroupedCommand, short_help="Work on a task in this repository.")
 app.command(short_help="List the recorded runs.")(runs)
 app.command(short_help="Show a recorded run, step by step.")(show)
 app.command(short_help="Show what a run changed, as a patch.")(diff)
+app.command(cls=GroupedCommand, short_help="Play recorded runs in other windows, without a model.")(replay)
 app.command(cls=GroupedCommand, short_help="Show the fixed cost of every step.")(floor)
 app.command(short_help="Count the tokens of the tool schemas.")(schema_bench)
 app.command(cls=GroupedCommand, short_help="Run and grade benchmark tasks.")(bench)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import typer
 
 from chimera.cli import lines
 from chimera.cli.cells import escaped, fit, one_line
+from chimera.cli.curve import Curve
 from chimera.cli.output import Output
 from chimera.cli.recorded import RecordedRun, RecordedStep
 from chimera.cli.render import show_compaction
 from chimera.cli.terminal import Terminal
 from chimera.config import state_dir
 
-_BAR_CELLS = 48
 _TEXT_CELLS = 200
 
 
@@ -115,26 +114,16 @@ def _show_curve(page: Terminal, run: RecordedRun) -> None:
     steps = [*run.steps()]
     if not window or not steps:
         return
-    cells = min(_BAR_CELLS, (page.columns or 80) - 18)
-    marks = {"T": run.started.get("trigger", 0), "B": run.started.get("budget", 0), "W": window}
-    places = {name: min(round(cells * size / window), cells) - 1 for name, size in marks.items()}
+    budget, trigger = (int(run.started.get(name, 0)) for name in ("budget", "trigger"))
+    curve = Curve(window=window, budget=budget, trigger=trigger, columns=page.columns)
     page.line("")
-    page.block(
-        f"context: tokens of each request against trigger T {marks['T']:,}, budget B {marks['B']:,}, window W {window:,}"
-    )
-    ruler = "".join(next((n for n, place in places.items() if place == cell), " ") for cell in range(cells))
-    page.line(f"      {ruler}")
+    page.block(f"context: tokens of each request against {curve.legend}")
+    page.line(f"      {curve.ruler}")
     for step in steps:
         if any(c.get("changed") for c in step.compactions):
             page.line(("    ↺ compacted", "yellow"))
         size = int(step.prompt.get("calibrated", 0))
-        page.line(f"{step.number:>4}  {''.join(_bar(size, window, cells, places))} {size:>9,}")
-
-
-def _bar(size: int, window: int, cells: int, places: dict[str, int]) -> Iterator[str]:
-    filled = max(1, round(cells * size / window))
-    for cell in range(cells):
-        yield "█" if cell < filled else "┊" if cell in places.values() else " "
+        page.line(f"{step.number:>4}  {curve.bar(size)} {size:>9,}")
 
 
 def _show_end(page: Terminal, run: RecordedRun) -> None:

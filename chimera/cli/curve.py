@@ -1,0 +1,53 @@
+"""The curve of a context: one bar of prompt tokens a row, against trigger, budget and window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_MOST_CELLS = 48
+_USUAL_COLUMNS = 80
+MARGIN = 18
+"""Cells of a row beside its bar: step number, mark, size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """What the bars are measured against, and how wide they are."""
+
+    window: int
+    budget: int
+    trigger: int
+    columns: int | None
+    """Of the page; None on a pipe."""
+
+    @property
+    def cells(self) -> int:
+        """Width of a bar that fills the window."""
+        return max(1, min(_MOST_CELLS, (self.columns or _USUAL_COLUMNS) - MARGIN))
+
+    @property
+    def legend(self) -> str:
+        """What the letters of the ruler mean."""
+        return f"trigger T {self.trigger:,}, budget B {self.budget:,}, window W {self.window:,}"
+
+    @property
+    def ruler(self) -> str:
+        """The line above the bars: T, B and W where they lie."""
+        places = self._places()
+        return "".join(
+            next((name for name, place in places.items() if place == cell), " ") for cell in range(self.cells)
+        ).rstrip()
+
+    def bar(self, size: int) -> str:
+        """A bar as wide as `size` tokens, with trigger, budget and window marked behind its end."""
+        filled = max(1, round(self.cells * size / self.window))
+        marks = set(self._places().values())
+        return "".join("█" if cell < filled else "┊" if cell in marks else " " for cell in range(self.cells))
+
+    def _places(self) -> Mapping[str, int]:
+        marks = {"T": self.trigger, "B": self.budget, "W": self.window}
+        return {
+            name: max(0, min(round(self.cells * size / self.window), self.cells) - 1)
+            for name, size in marks.items()
+        }
