@@ -22,6 +22,11 @@ NUDGE = (
 )
 
 
+CUT = (
+    "Not run: your message was cut in the middle of its last call. Make this call again if you still want it."
+)
+
+
 def verification_failed(command: str, output: str, *, attempts_left: int) -> str:
     """The user message after an answer whose verification failed."""
     return (

@@ -22,7 +22,7 @@ from chimera.core.tokens import TokenCounter
 from chimera.errors import ContextOverflowError, ModelAuthError, ModelError
 from chimera.record.events import Emit, Event
 from chimera.record.run_directory import RunFiles
-from chimera.tools.base import ToolSet
+from chimera.tools.base import ToolSet, failed
 from chimera.tools.known_files import KnownFiles
 from chimera.workspace.paths import Workspace
 
@@ -30,6 +30,7 @@ MAX_BAD_COMPLETIONS = 3
 """In a row: empty, cut, or with nothing but broken arguments."""
 MAX_VERIFICATIONS = 3
 _INLINE_OUTPUT_BYTES = 16 * 1024
+_CUT = failed(prompts.CUT, digest="not run, the message was cut")
 
 Verify = Callable[[], ToolOutput]
 """Runs the user's check; its output carries one `CommandRun` fact."""
@@ -182,7 +183,8 @@ class Agent:
         """Run the calls in order; each gets exactly one result, and the turn joins the history whole."""
         calls = reply.message.tool_calls
         outputs = [
-            self._run_call(state, call, text) for call, text in zip(calls, reply.arguments, strict=True)
+            self._run_call(state, call, text, run=not reply.cut or call is calls[-1])
+            for call, text in zip(calls, reply.arguments, strict=True)
         ]
         verdict = state.progress.judge(
             (call.name, text, output.text, output.ok)
@@ -195,9 +197,9 @@ class Agent:
             message = "The same calls kept bringing the same results, or every call failed. See the record of the run."
             state.stop = Stop(StopReason.NO_PROGRESS, message=message)
 
-    def _run_call(self, state: RunState, call: ToolCall, arguments: str) -> ToolOutput:
+    def _run_call(self, state: RunState, call: ToolCall, arguments: str, *, run: bool) -> ToolOutput:
         self._emit("tool_started", step=state.steps, id=call.id, name=call.name, arguments=arguments)
-        output = self._timed(state, call, lambda: self.tools.run(call.name, arguments))
+        output = self._timed(state, call, lambda: self.tools.run(call.name, arguments) if run else _CUT)
         learn(state, output)
         if output.plan is not None:
             tasks = [{"title": task.title, "status": task.status} for task in output.plan.tasks]

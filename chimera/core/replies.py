@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from chimera.core.json_text import ends_in_the_middle, is_object
 from chimera.core.messages import Message, ToolCall, assistant
 from chimera.core.model import Completion
+from chimera.core.written_calls import Written, written_call
 
 _ILLEGAL_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_NAME = 64
 PLACEHOLDER = "(empty reply)"
+_WRITTEN: dict[Written, str] = {
+    "call": (
+        "You wrote a tool call as text, so nothing was run. Make the call itself, in the form this interface has for "
+        "calls. If it was an example in your answer, put it into a code fence and answer again."
+    ),
+    "result": (
+        "You wrote the result of a tool yourself. No tool was run, and that text is no result: do not go by it. Call "
+        "the tool, in the form this interface has for calls, and wait for what it really returns."
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +36,17 @@ class Reply:
     """Per call, in order: the arguments as the model wrote them. Only these are run."""
     fault: str = ""
     """Why the reply cannot be used, as the model should read it. Nothing of such a reply is run."""
+    cut: bool = False
+    """The arguments of its last call end in the middle, so it was cut whatever its finish reason says. Nothing is run."""
 
 
-def read_reply(completion: Completion) -> Reply:
-    """The reply behind a completion: an answer (no calls), calls, or a fault."""
+def read_reply(completion: Completion, names: Collection[str] = ()) -> Reply:
+    """The reply behind a completion: an answer (no calls), calls, or a fault.
+
+    Args:
+        completion: as the model wrote it.
+        names: of the tools that are offered, to know a call that was written as text.
+    """
     content = _clean(completion.message.content)
     extra = completion.message.extra
     if completion.finish_reason == "length":
@@ -41,7 +60,8 @@ def read_reply(completion: Completion) -> Reply:
         return Reply(message=assistant(content or "(filtered reply)", extra=extra), fault=fault)
     if not completion.message.tool_calls:
         if content.strip():
-            return Reply(message=assistant(content, extra=extra))
+            written = written_call(content, names)
+            return Reply(message=assistant(content, extra=extra), fault=_WRITTEN[written] if written else "")
         fault = "Your reply was empty. Call a tool to go on, or give your final answer as text."
         return Reply(message=assistant(PLACEHOLDER, extra=extra), fault=fault)
     return _with_calls(completion.message, content)
@@ -51,13 +71,14 @@ def _with_calls(message: Message, content: str) -> Reply:
     taken: set[str] = set()
     calls = tuple(_legal_call(call, taken) for call in message.tool_calls)
     arguments = tuple(_clean(call.arguments) for call in message.tool_calls)
-    return Reply(message=assistant(content, *calls, extra=message.extra), arguments=arguments)
+    made = assistant(content, *calls, extra=message.extra)
+    return Reply(message=made, arguments=arguments, cut=ends_in_the_middle(arguments[-1]))
 
 
 def broken_calls(reply: Reply) -> bool:
-    """Whether the arguments of every call are no JSON object."""
-    return bool(reply.arguments) and not any(
-        text.strip() == "" or _is_object(text) for text in reply.arguments
+    """Whether no call can be run: the reply was cut, or the arguments of every call are no JSON object."""
+    return reply.cut or (
+        bool(reply.arguments) and not any(text.strip() == "" or is_object(text) for text in reply.arguments)
     )
 
 
@@ -70,14 +91,7 @@ def _legal_call(call: ToolCall, taken: set[str]) -> ToolCall:
         unique = f"{call_id}_{number}"
     taken.add(unique)
     arguments = _clean(call.arguments)
-    return ToolCall(id=unique, name=name, arguments=arguments if _is_object(arguments) else "{}")
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
+    return ToolCall(id=unique, name=name, arguments=arguments if is_object(arguments) else "{}")
 
 
 def _clean(text: str) -> str:

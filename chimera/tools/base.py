@@ -1,11 +1,13 @@
 """What a tool is, and how one call becomes exactly one output.
 
-A `ToolError` is for the model and becomes a failed output; anything else a tool raises is a bug and surfaces.
+A `ToolError` is for the model and becomes a failed output, and so does what the operating system refuses; anything
+else a tool raises is a bug and surfaces.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +17,8 @@ from chimera.errors import ToolError
 from chimera.tools.schema import check_arguments, parse_arguments
 
 __all__ = ["Approve", "Effect", "Tool", "ToolOutput", "ToolSet", "failed"]
+
+_SHOWN_SCHEMA = 600
 
 Effect = Literal["read", "edit", "command", "plan"]
 
@@ -52,6 +56,10 @@ class ToolSet:
     def tools(self) -> tuple[Tool, ...]:
         return tuple(self._tools.values())
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tools)
+
     def schemas(self) -> tuple[dict[str, Any], ...]:
         """What is sent as `tools`, byte-identical on every step."""
         return tuple(tool.schema() for tool in self._tools.values())
@@ -60,10 +68,10 @@ class ToolSet:
         """Run one call. `arguments` is the JSON text as the model wrote it."""
         try:
             tool = self._find(name)
-            values = check_arguments(parse_arguments(arguments), tool.parameters, tool=name)
+            values = check_arguments(_parsed(arguments, tool), tool.parameters, tool=name)
             if self._approve is not None:
                 self._approve(tool, values)
-            return tool.run(**values)
+            return _run(tool, values)
         except ToolError as error:
             return failed(
                 str(error), digest=f"{name} failed: {str(error).splitlines()[0][:100] if str(error) else ''}"
@@ -75,6 +83,33 @@ class ToolSet:
         close = difflib.get_close_matches(name.lower(), self._tools, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ToolError(f"There is no tool named {name!r}.{hint} The tools are: {', '.join(self._tools)}.")
+
+
+def _parsed(arguments: str, tool: Tool) -> dict[str, Any]:
+    try:
+        return parse_arguments(arguments)
+    except ToolError as error:
+        schema = json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":"))
+        if len(schema) > _SHOWN_SCHEMA:
+            schema = ", ".join(tool.parameters.get("properties", {}))[:_SHOWN_SCHEMA]
+        raise ToolError(f"{error} {tool.name} takes: {schema}") from error
+
+
+def _run(tool: Tool, values: Mapping[str, Any]) -> ToolOutput:
+    """Run a tool. What the operating system refuses it, and no tool thought of, is for the model to read, too."""
+    try:
+        return tool.run(**values)
+    except OSError as fault:
+        reason = (fault.strerror or str(fault) or type(fault).__name__).lower()
+        where = f" ({fault.filename!r})" if isinstance(fault.filename, str) else ""
+        raise ToolError(
+            f"{tool.name} stopped at a fault of the system: {reason}{where}. It may have done part of its work: look "
+            "before you repeat it, or go another way."
+        ) from fault
+    except MemoryError as fault:
+        raise ToolError(
+            f"{tool.name} needed more memory than there is and stopped. Work on less at a time."
+        ) from fault
 
 
 def failed(text: str, *, digest: str) -> ToolOutput:

@@ -23,10 +23,12 @@ from typing import (
     is_typeddict,
 )
 
+from chimera.core.json_text import ends_in_the_middle
 from chimera.errors import ToolError
 
 _SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _PREVIEW_CHARACTERS = 300
+_CUT = "They end in the middle, as if cut at the output limit: if they were long, write less at a time, in several calls. "
 
 
 def schema_of(function: Callable[..., Any]) -> dict[str, Any]:
@@ -87,7 +89,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as fault:
         raise ToolError(
             f"The arguments are not valid JSON ({fault}), so nothing was run. They began: {text[:_PREVIEW_CHARACTERS]!r}. "
-            "Send the call again with one complete JSON object."
+            f"{_CUT if ends_in_the_middle(text) else ''}Send the call again with one complete JSON object."
         ) from fault
     if not isinstance(value, dict):
         raise ToolError(f"The arguments must be a JSON object, not {_kind(value)}. Nothing was run.")

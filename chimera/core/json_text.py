@@ -1,0 +1,25 @@
+"""Judgements on text that should be JSON."""
+
+from __future__ import annotations
+
+import json
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is a JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def ends_in_the_middle(text: str) -> bool:
+    """Whether a text is JSON as far as it goes, and only its end is missing."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as fault:
+        at_end = fault.pos >= len(text.rstrip()) or fault.msg.startswith("Unterminated string")
+        return bool(text.strip()) and at_end
+    except (ValueError, RecursionError):
+        return False
+    return False
