@@ -43,7 +43,7 @@ def available_isolation(wanted: Isolation | None = None) -> Isolation:
 
 
 def open_namespace(root: Path) -> Sandbox:
-    """A sandbox in which only `root` can be written and nothing can be reached.
+    """A sandbox in which only `root` can be written and nothing can be reached. Landlock will not do: it hides nothing.
 
     Raises:
         SandboxUnavailableError: none works here.
@@ -55,6 +55,7 @@ def open_namespace(root: Path) -> Sandbox:
         allow_git_write=False,
         required=True,
         environment=process_environment(),
+        backends=("bwrap",),
     )
 
 

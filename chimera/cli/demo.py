@@ -119,21 +119,25 @@ def _sandbox(root: Path) -> Sandbox | None:
 def _python(sandbox: Sandbox | None, root: Path) -> str:
     """A Python for the tests, by a name that works where commands run."""
     from chimera.workspace.environment import child_environment
+    from chimera.workspace.sandbox import Sandbox
 
     environment = child_environment(process_environment())
+    sandbox = sandbox or Sandbox(level="danger-full-access", backend="none", missing=())
     names = [name for name in ("python3", "python") if shutil.which(name, path=environment["PATH"])]
     for name in (*names, sys.executable):
         trial = [name, "-c", "import unittest"]
         try:
-            done = subprocess.run(
-                trial if sandbox is None else sandbox.wrap(trial),
-                cwd=root,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_PROBE_TIMEOUT_S,
-                check=False,
-            )
+            with sandbox.confine(trial) as confined:
+                done = subprocess.run(
+                    confined.arguments,
+                    cwd=root,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=_PROBE_TIMEOUT_S,
+                    check=False,
+                    pass_fds=confined.descriptors,
+                )
         except (OSError, subprocess.TimeoutExpired):
             continue
         if done.returncode == 0:

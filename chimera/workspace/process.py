@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import select
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -86,6 +87,7 @@ class CommandRunner:
         self._grace_s = grace_s
         self._linger_s = linger_s
         self._left: set[Process] = set()
+        self._scratch: Path | None = None
 
     def run(self, command: str, timeout_s: float) -> CommandResult:
         """Run `command` with bash and return when its shell has ended or the time is up.
@@ -121,7 +123,7 @@ class CommandRunner:
         )
 
     def close(self) -> None:
-        """End every process that a command of this run has left behind."""
+        """End every process that a command of this run has left behind, and remove their temporary files."""
 
         def still_there() -> set[Process]:
             now = process_table.living()
@@ -134,6 +136,9 @@ class CommandRunner:
         if still_there():
             _end(still_there, self._grace_s, time.sleep)
         self._left.clear()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
 
     def _start(self, arguments: list[str], descriptors: tuple[int, ...]) -> subprocess.Popen[bytes]:
         if not self.root.is_dir():
@@ -144,19 +149,30 @@ class CommandRunner:
                 f"There is no bash on {DEFAULT_PATH}, so no command can start. Use the file tools."
             )
         try:
-            return subprocess.Popen(
-                self._sandbox.wrap([str(bash), "--noprofile", "--norc", "-c", *arguments]),
-                cwd=self.root,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=descriptors,
-                bufsize=0,
-            )
+            with self._confinement().confine(
+                [str(bash), "--noprofile", "--norc", "-c", *arguments]
+            ) as confined:
+                return subprocess.Popen(
+                    confined.arguments,
+                    cwd=self.root,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=(*descriptors, *confined.descriptors),
+                    bufsize=0,
+                )
         except OSError as fault:
             raise ToolError(f"The command could not be started: {fault.strerror or fault}.") from fault
+
+    def _confinement(self) -> Sandbox:
+        """The sandbox, with a folder for temporary files where it has none of its own: made when first needed."""
+        if not self._sandbox.needs_scratch:
+            return self._sandbox
+        if self._scratch is None:
+            self._scratch = Path(tempfile.mkdtemp(prefix="chimera-commands-")).resolve()
+        return self._sandbox.with_scratch(self._scratch)
 
     def _follow(self, running: _Running, deadline: float, family: Callable[[], set[Process]]) -> bool:
         """Read until the shell has ended, and a little longer if its output is held. True if time ran out."""

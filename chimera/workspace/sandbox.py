@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -12,13 +14,27 @@ from typing import Literal
 from chimera.config import SandboxLevel
 from chimera.errors import SandboxUnavailableError
 from chimera.workspace.environment import child_environment
+from chimera.workspace.landlock import interpreter_inside, landlock_abi, plan_landlock
+from chimera.workspace.limits import limiting_shell
 from chimera.workspace.mounts import Mounts, plan_mounts
 from chimera.workspace.programs import find_program
+from chimera.workspace.seccomp import system_call_filter
 
-SandboxBackend = Literal["bwrap", "none"]
+SandboxBackend = Literal["bwrap", "landlock", "none"]
+BACKENDS: tuple[SandboxBackend, ...] = ("bwrap", "landlock")
+"""The best one first."""
 TRUSTED_PATH = "/usr/bin:/bin:/usr/local/bin"
 _PROBE_TIMEOUT_S = 20.0
 _APPARMOR_SWITCH = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confined:
+    """A command as it is to be started."""
+
+    arguments: list[str]
+    descriptors: tuple[int, ...] = ()
+    """The process must inherit these, or the command does not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,28 +46,68 @@ class Sandbox:
     missing: tuple[str, ...]
     """What the level promises and this machine does not give, one sentence each, for people."""
     prefix: tuple[str, ...] = ()
+    """Program and arguments that confine."""
+    inner: tuple[str, ...] = ()
+    """What stands between those and the command."""
+    seccomp: bytes = b""
+    """A program for `bwrap --seccomp`."""
 
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        """The command that runs `argv` confined.
+    @contextmanager
+    def confine(self, argv: Sequence[str]) -> Iterator[Confined]:
+        """What to start, within the block, to run `argv` confined.
 
         Start it in a folder of the workspace and with the environment of `child_environment`: the confined command can
         read the environment of what confines it.
         """
-        return [*self.prefix, *argv]
+        if not self.seccomp:
+            yield Confined(arguments=[*self.prefix, *self.inner, *argv])
+            return
+        reading, writing = os.pipe()
+        try:
+            # A program has some hundred bytes, which every pipe takes at once.
+            os.write(writing, self.seccomp)
+            os.close(writing)
+            program, *rest = self.prefix
+            yield Confined(
+                arguments=[program, "--seccomp", str(reading), *rest, *self.inner, *argv],
+                descriptors=(reading,),
+            )
+        finally:
+            os.close(reading)
 
     def narrowed(self, *, hidden: Iterable[Path] = (), read_only: Iterable[Path] = ()) -> Sandbox:
-        """The same with some folders empty or read-only. All must exist; without a backend nothing changes."""
+        """The same with some folders empty or read-only. All must exist; without a backend nothing changes.
+
+        Landlock can do neither; then `missing` says so.
+        """
+        hidden, read_only = [*hidden], [*read_only]
+        if self.backend == "landlock":
+            losses = (
+                *(f"commands can read {folder}" for folder in hidden),
+                *(f"commands can change {folder}" for folder in read_only),
+            )
+            return replace(self, missing=(*self.missing, *losses))
         if self.backend == "none":
             return self
         empty = [part for folder in hidden for part in ("--tmpfs", str(folder.resolve()))]
         fixed = [part for f in read_only for part in ("--ro-bind", str(f.resolve()), str(f.resolve()))]
-        return replace(self, prefix=(*self.prefix[:-1], *empty, *fixed, self.prefix[-1]))
+        return replace(self, prefix=(*self.prefix, *empty, *fixed))
+
+    @property
+    def needs_scratch(self) -> bool:
+        """Whether commands have no temporary folder until `with_scratch` gives them one."""
+        return self.backend == "landlock"
+
+    def with_scratch(self, folder: Path) -> Sandbox:
+        """The same with an existing folder, a real path, for temporary files and caches."""
+        return replace(self, prefix=(*self.prefix, f"tmp={folder}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Variant:
     """Arguments of bwrap that not every machine grants, and what is lost without them."""
 
+    filtered: bool = True
     fresh_proc: bool = True
     no_nested_namespaces: bool = True
 
@@ -61,18 +117,20 @@ class _Variant:
             losses.append(
                 "commands can see the other processes of this machine and, of their own user, the environment"
             )
-        if not self.no_nested_namespaces:
+        if not self.no_nested_namespaces and not self.filtered:
             losses.append("commands can create user namespaces of their own")
+        if not self.filtered:
+            losses.append("no system call is refused: debugging, kernel keys and rare kinds of sockets work")
         return tuple(losses)
 
 
 # In the order in which they are tried. A fresh /proc is refused inside most containers; older bwrap, and one that is
-# installed setuid, has no way to forbid nested user namespaces.
-_VARIANTS = (
-    _Variant(),
-    _Variant(fresh_proc=False),
-    _Variant(no_nested_namespaces=False),
-    _Variant(fresh_proc=False, no_nested_namespaces=False),
+# installed setuid, has no way to forbid nested user namespaces (the filter forbids them, too).
+_VARIANTS = tuple(
+    _Variant(filtered=filtered, fresh_proc=fresh_proc, no_nested_namespaces=no_nested)
+    for filtered in (True, False)
+    for no_nested in (True, False)
+    for fresh_proc in (True, False)
 )
 
 
@@ -85,6 +143,7 @@ def open_sandbox(
     required: bool,
     environment: Mapping[str, str],
     trusted_path: str = TRUSTED_PATH,
+    backends: Sequence[SandboxBackend] = BACKENDS,
 ) -> Sandbox:
     """The sandbox for commands in the workspace, proved by running one command in it.
 
@@ -92,36 +151,97 @@ def open_sandbox(
         level: what the user asked for.
         workspace_root: real path of the workspace.
         allow_net: commands may use the network.
-        allow_git_write: commands may write `.git`, but for what makes git run programs.
+        allow_git_write: commands may write `.git`, but for what makes git run programs. Landlock cannot forbid it.
         required: fail instead of going unconfined.
         environment: the one chimera was started with; names the home and the toolchains.
         trusted_path: where bwrap is looked for.
+        backends: the ones to try, in this order.
 
     Raises:
         SandboxUnavailableError: `required`, and nothing works here.
     """
     if level == "danger-full-access":
         return Sandbox(level=level, backend="none", missing=("commands run unconfined, as asked",))
-    bwrap = find_program("bwrap", trusted_path, outside=workspace_root)
-    reason = f"bwrap was not found in {trusted_path}"
-    if bwrap is not None:
-        mounts = plan_mounts(
-            workspace_root,
-            writable=level == "workspace-write",
-            allow_net=allow_net,
-            allow_git_write=allow_git_write,
-            environment=environment,
-        )
-        for variant in _VARIANTS:
-            prefix = (str(bwrap), *_namespaces(variant, allow_net=allow_net), *_view(variant, mounts), "--")
-            fault = _probe(prefix, workspace_root, environment)
-            if fault is None:
-                missing = (*variant.losses(), *mounts.missing)
-                return Sandbox(level=level, backend="bwrap", missing=missing, prefix=prefix)
-            reason = f"{bwrap} does not work here: {fault}"
+    wish = _Wish(
+        level=level,
+        root=workspace_root,
+        allow_net=allow_net,
+        allow_git_write=allow_git_write,
+        environment=environment,
+        trusted_path=trusted_path,
+    )
+    reasons: list[str] = []
+    for backend in backends:
+        opened = _open_landlock(wish) if backend == "landlock" else _open_bwrap(wish)
+        if isinstance(opened, Sandbox):
+            return opened
+        reasons.append(opened)
+    reason = "; ".join(reasons)
     if required:
         raise SandboxUnavailableError(_how_to_get_one(reason))
     return Sandbox(level=level, backend="none", missing=(f"commands run unconfined: {reason}",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """What `open_sandbox` was asked for."""
+
+    level: SandboxLevel
+    root: Path
+    allow_net: bool
+    allow_git_write: bool
+    environment: Mapping[str, str]
+    trusted_path: str
+
+    @property
+    def writable(self) -> bool:
+        return self.level == "workspace-write"
+
+
+def _open_bwrap(wish: _Wish) -> Sandbox | str:
+    """The sandbox, or why there is none."""
+    bwrap = find_program("bwrap", wish.trusted_path, outside=wish.root)
+    if bwrap is None:
+        return f"bwrap was not found in {wish.trusted_path}"
+    mounts = plan_mounts(
+        wish.root,
+        writable=wish.writable,
+        allow_net=wish.allow_net,
+        allow_git_write=wish.allow_git_write,
+        environment=wish.environment,
+    )
+    program = system_call_filter(os.uname().machine, sockets="usual")
+    fault: str | None = None
+    for variant in _VARIANTS:
+        if variant.filtered and program is None:
+            continue
+        sandbox = Sandbox(
+            level=wish.level,
+            backend="bwrap",
+            missing=(*variant.losses(), *mounts.missing),
+            prefix=(str(bwrap), *_namespaces(variant, allow_net=wish.allow_net), *_view(variant, mounts)),
+            inner=("--", *limiting_shell()),
+            seccomp=program if variant.filtered and program else b"",
+        )
+        fault = _probe(sandbox, wish)
+        if fault is None:
+            return sandbox
+    return f"{bwrap} does not work here: {fault}"
+
+
+def _open_landlock(wish: _Wish) -> Sandbox | str:
+    """The sandbox, or why there is none."""
+    abi = landlock_abi()
+    if abi == 0:
+        return "Landlock is not offered by this kernel"
+    if interpreter_inside(wish.root):
+        return "Landlock needs a Python outside the workspace, where commands cannot change it"
+    plan = plan_landlock(wish.root, writable=wish.writable, allow_net=wish.allow_net, abi=abi)
+    sandbox = Sandbox(
+        level=wish.level, backend="landlock", missing=plan.missing, prefix=plan.prefix, inner=("--",)
+    )
+    fault = _probe(sandbox, wish)
+    return sandbox if fault is None else f"Landlock does not work here: {fault}"
 
 
 def _namespaces(variant: _Variant, *, allow_net: bool) -> list[str]:
@@ -140,18 +260,20 @@ def _view(variant: _Variant, mounts: Mounts) -> list[str]:
     return ["--ro-bind", "/", "/", "--dev", "/dev", *proc, *mounts.arguments]
 
 
-def _probe(prefix: Sequence[str], workspace_root: Path, environment: Mapping[str, str]) -> str | None:
+def _probe(sandbox: Sandbox, wish: _Wish) -> str | None:
     """Why a command cannot be run this way, or None if it can."""
     try:
-        done = subprocess.run(
-            [*prefix, "true"],
-            cwd=workspace_root,
-            env=child_environment(environment, extra={"PATH": TRUSTED_PATH}),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PROBE_TIMEOUT_S,
-            check=False,
-        )
+        with sandbox.confine(["true"]) as confined:
+            done = subprocess.run(
+                confined.arguments,
+                cwd=wish.root,
+                env=child_environment(wish.environment, extra={"PATH": TRUSTED_PATH}),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_PROBE_TIMEOUT_S,
+                check=False,
+                pass_fds=confined.descriptors,
+            )
     except subprocess.TimeoutExpired:
         return f"a trial did not end within {_PROBE_TIMEOUT_S:.0f} s"
     except OSError as fault:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 from collections.abc import Callable
@@ -8,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from chimera.config import process_environment
+from chimera.workspace.landlock import landlock_abi
+from chimera.workspace.programs import find_program
+from chimera.workspace.sandbox import TRUSTED_PATH
 
 Git = Callable[..., str]
 
@@ -47,3 +51,27 @@ def ordinary_user() -> None:
     """Skips where permissions do not bind: for root."""
     if os.geteuid() == 0:
         pytest.skip("root may read and write everything")
+
+
+@pytest.fixture
+def bubblewrap() -> None:
+    """Skips where bubblewrap does not work. In CI nothing is skipped: a boundary that is not tried is none."""
+    if (reason := _without_bubblewrap()) and process_environment().get("CI") != "true":
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def landlock() -> None:
+    """Skips where the kernel offers no Landlock. In CI nothing is skipped."""
+    if landlock_abi() == 0 and process_environment().get("CI") != "true":
+        pytest.skip("this kernel offers no Landlock")
+
+
+@functools.cache
+def _without_bubblewrap() -> str | None:
+    bwrap = find_program("bwrap", TRUSTED_PATH, outside=Path("/nonexistent"))
+    if bwrap is None:
+        return "bubblewrap is not installed"
+    trial = [str(bwrap), "--unshare-all", "--ro-bind", "/", "/", "true"]
+    done = subprocess.run(trial, capture_output=True, text=True, check=False)
+    return f"bubblewrap does not work here: {done.stderr.strip()}" if done.returncode else None

@@ -41,19 +41,22 @@ class Box:
             allow_git_write=allow_git_write,
             required=True,
             environment=self.environment,
+            backends=("bwrap",),
         )
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.sandbox.wrap(["bash", "-c", command]),
-            cwd=self.root,
-            env=child_environment(self.environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        with self.sandbox.confine(["bash", "-c", command]) as confined:
+            return subprocess.run(
+                confined.arguments,
+                cwd=self.root,
+                env=child_environment(self.environment),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+                pass_fds=confined.descriptors,
+            )
 
 
 @pytest.fixture
@@ -88,6 +91,7 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in folder.rglob("*")}
 
 
+@pytest.mark.usefixtures("bubblewrap")
 class TestWriting:
     def test_the_workspace_can_be_written_and_keeps_what_was_written(self, root: Path) -> None:
         done = Box(root).run("mkdir d && echo hello > d/f && mv d/f g && pwd")
@@ -150,12 +154,16 @@ class TestWriting:
         box = Box(root)
         for _ in range(20):
             assert box.run("true").returncode == 0
-        with subprocess.Popen(
-            box.sandbox.wrap(["sh", "-c", "echo started; sleep 60"]),
-            cwd=box.root,
-            env=child_environment(box.environment),
-            stdout=subprocess.PIPE,
-        ) as killed:
+        with (
+            box.sandbox.confine(["sh", "-c", "echo started; sleep 60"]) as confined,
+            subprocess.Popen(
+                confined.arguments,
+                cwd=box.root,
+                env=child_environment(box.environment),
+                stdout=subprocess.PIPE,
+                pass_fds=confined.descriptors,
+            ) as killed,
+        ):
             assert killed.stdout is not None
             killed.stdout.readline()
             killed.kill()
@@ -164,6 +172,7 @@ class TestWriting:
         assert str(root) not in Path("/proc/self/mountinfo").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("bubblewrap")
 class TestSecrets:
     def test_a_key_in_the_environment_is_nowhere_to_be_found(self, root: Path) -> None:
         child = "import sys; sys.stdin.read()"
@@ -214,6 +223,7 @@ class TestSecrets:
         assert box.run('cat "$CARGO_HOME/f"').stdout == "found"
 
 
+@pytest.mark.usefixtures("bubblewrap")
 class TestPlaces:
     def test_a_workspace_in_the_home_works(self, tmp_path: Path) -> None:
         (tmp_path / "home" / "project").mkdir(parents=True)
@@ -256,6 +266,7 @@ class TestPlaces:
         assert not (repository / "b").exists()
 
 
+@pytest.mark.usefixtures("bubblewrap")
 class TestGit:
     def test_git_reads_and_does_not_write(self, repository: Path) -> None:
         before = contents(repository / ".git")
@@ -379,6 +390,7 @@ class TestGit:
         assert contents(root) == {}
 
 
+@pytest.mark.usefixtures("bubblewrap")
 class TestNetwork:
     @pytest.fixture
     def listener(self) -> Iterator[tuple[int, list[bytes]]]:
@@ -440,6 +452,7 @@ class TestWithoutABackend:
             required=required,
             environment=process_environment(),
             trusted_path=str(trusted_path),
+            backends=("bwrap",),
         )
 
     @pytest.fixture
@@ -474,14 +487,16 @@ class TestWithoutABackend:
         sandbox = self.open(root, required=False, trusted_path=broken, level=level)
 
         assert (sandbox.backend, sandbox.level) == ("none", level)
-        assert sandbox.wrap(["ls", "-l"]) == ["ls", "-l"]
+        with sandbox.confine(["ls", "-l"]) as confined:
+            assert (confined.arguments, confined.descriptors) == (["ls", "-l"], ())
         assert "commands run unconfined" in sandbox.missing[0]
 
     def test_full_access_asks_for_no_backend(self, root: Path, broken: Path) -> None:
         sandbox = self.open(root, required=True, trusted_path=broken, level="danger-full-access")
 
         assert sandbox.backend == "none"
-        assert sandbox.wrap(["ls"]) == ["ls"]
+        with sandbox.confine(["ls"]) as confined:
+            assert (confined.arguments, confined.descriptors) == (["ls"], ())
 
     def test_a_bwrap_that_lies_in_the_workspace_is_never_run(self, broken: Path) -> None:
         marker = broken / "marker"
@@ -491,21 +506,30 @@ class TestWithoutABackend:
         assert not marker.exists()
 
     @pytest.mark.parametrize(
-        ("refused", "loss"),
-        [("--proc", "other processes"), ("--disable-userns", "user namespaces of their own")],
+        ("refused", "losses"),
+        [
+            ("--proc", ["other processes"]),
+            ("--disable-userns", []),
+            ("--seccomp", ["no system call is refused"]),
+            ("--seccomp|--disable-userns", ["user namespaces of their own", "no system call is refused"]),
+        ],
     )
     def test_what_the_machine_refuses_is_left_out_and_told(
-        self, root: Path, broken: Path, refused: str, loss: str
+        self, root: Path, broken: Path, refused: str, losses: list[str]
     ) -> None:
-        (broken / "bwrap").write_text(f'#!/bin/sh\ncase " $* " in *" {refused} "*) exit 1;; esac\n')
+        patterns = "|".join(f'*" {word} "*' for word in refused.split("|"))
+        (broken / "bwrap").write_text(f'#!/bin/sh\ncase " $* " in {patterns}) exit 1;; esac\n')
 
         sandbox = self.open(root, required=True, trusted_path=broken)
 
+        with sandbox.confine(["true"]) as confined:
+            assert not set(refused.split("|")) & set(confined.arguments)
         assert sandbox.backend == "bwrap"
-        assert refused not in sandbox.prefix
-        assert [loss in sentence for sentence in sandbox.missing] == [True]
+        assert len(sandbox.missing) == len(losses)
+        assert all(loss in sentence for loss, sentence in zip(losses, sandbox.missing, strict=True))
 
 
+@pytest.mark.usefixtures("bubblewrap")
 def test_a_sandbox_works_inside_another_that_allows_it(root: Path) -> None:
     code = (
         "import os, subprocess; from pathlib import Path\n"
@@ -513,7 +537,8 @@ def test_a_sandbox_works_inside_another_that_allows_it(root: Path) -> None:
         "from chimera.workspace.sandbox import open_sandbox\n"
         "s = open_sandbox('workspace-write', Path('.').resolve(), allow_net=False, allow_git_write=False,"
         " required=True, environment=process_environment())\n"
-        "print(s.backend, subprocess.run(s.wrap(['sh', '-c', 'echo x > /etc/y || echo x > f'])).returncode, *s.missing)\n"
+        "with s.confine(['sh', '-c', 'echo x > /etc/y || echo x > f']) as c:\n"
+        "    print(s.backend, subprocess.run(c.arguments, pass_fds=c.descriptors).returncode, *s.missing)\n"
     )
     outer = ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     done = subprocess.run(
