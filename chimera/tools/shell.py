@@ -9,7 +9,7 @@ from chimera.core.ledger import CommandRun
 from chimera.errors import ToolError
 from chimera.tools.base import Tool, ToolOutput
 from chimera.tools.schema import schema_of
-from chimera.tools.wording import count_text, one_line, size_text
+from chimera.tools.wording import count_text, folded, one_line, size_text
 from chimera.workspace.process import CommandResult, CommandRunner
 from chimera.workspace.terminal_text import plain_text
 
@@ -77,11 +77,13 @@ def _output(command: str, result: CommandResult, output: str, limit_s: float) ->
         if result.timed_out
         else ended
     )
-    parts = [head, output.rstrip("\n") if output.strip() else "(no output)"]
+    parts = [head, folded(output.rstrip("\n")) if output.strip() else "(no output)"]
     if result.spool is not None:
         parts.append(f"[output cut: {size_text(result.size)} in all]")
     if result.left_running:
         parts.append("[processes it started are still running in the background; they end with the run]")
+    if "\r\n" in command:
+        parts.append("[the command has CRLF line ends; bash takes the CR for a part of the words: send LF]")
     failed = result.exit_code != 0
     error = telling_line(output) or ended if failed else ""
     amount = "no output"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 from chimera.workspace.terminal_text import visible
@@ -9,6 +10,8 @@ from chimera.workspace.terminal_text import visible
 LONG_LINE = 2000
 """Characters of a line from which on it is shortened."""
 _KEPT_OF_LONG_LINE = 1000
+_FOLDED_LINES = 20
+"""Lines in a row that must be the same before they are shown once with their number."""
 
 
 def size_text(size: int) -> str:
@@ -39,3 +42,15 @@ def shown_line(line: str) -> str:
 def numbered(lines: Iterable[str], first: int) -> list[str]:
     """Each line with its number and a tab before it."""
     return [f"{number}\t{shown_line(line)}" for number, line in enumerate(lines, first)]
+
+
+def folded(text: str) -> str:
+    """Output with long runs of one and the same line shown once, with their number."""
+    shown: list[str] = []
+    for line, run in itertools.groupby(text.split("\n")):
+        count = sum(1 for _ in run)
+        if count < _FOLDED_LINES:
+            shown += [line] * count
+        else:
+            shown += [line, f"[the same line {count - 1:,} more times]"]
+    return "\n".join(shown)
