@@ -14,6 +14,7 @@ from chimera.core.ledger import FileChanged
 from tests.tools.caller import Caller
 
 
+@pytest.mark.case("B1", "B2", "B5", "B7")
 @pytest.mark.parametrize(
     ("before", "old", "new", "after"),
     [
@@ -68,6 +69,7 @@ def test_bytes_outside_the_span_survive_whatever_they_are(
     assert path.read_bytes() == mark + first + new.encode() + last
 
 
+@pytest.mark.case("B1")
 def test_git_counts_the_same_lines_as_the_result(caller: Caller) -> None:
     caller.put("a.txt", b"a=1\r\nb=2\r\nc=3\r\n")
     (caller.root / "old.txt").write_bytes(b"a=1\r\nb=2\r\nc=3\r\n")
@@ -118,6 +120,7 @@ def test_places_that_overlap_are_ambiguous(caller: Caller) -> None:
     assert "2 times" in caller.edit("a.txt", ("aa", "b")).text
 
 
+@pytest.mark.case("B8")
 @pytest.mark.parametrize("content", [b"abc", b""], ids=["text", "empty"])
 def test_an_empty_or_equal_text_is_refused_and_the_file_untouched(caller: Caller, content: bytes) -> None:
     path = caller.put("a.txt", content)
@@ -135,6 +138,7 @@ def test_whitespace_is_tolerated_where_the_place_is_unique_and_it_is_said(caller
     assert path.read_text() == "def f():\n    if y:\n        return  1\n        # more\n    return 2\n"
 
 
+@pytest.mark.case("B4")
 def test_spaces_given_for_tabs_keep_the_tabs_and_are_named(caller: Caller) -> None:
     path = caller.put("Makefile", "all:\n\techo hi\n\techo bye\n")
     output = caller.edit("Makefile", ("        echo hi\n", "        echo HI\n        echo again\n"))
@@ -143,6 +147,7 @@ def test_spaces_given_for_tabs_keep_the_tabs_and_are_named(caller: Caller) -> No
     assert caller.call("shell", command="make -n").exit_code == 0
 
 
+@pytest.mark.case("B4")
 def test_an_indent_that_cannot_be_carried_over_is_refused(caller: Caller) -> None:
     path = caller.put("Makefile", "all:\n\techo hi\n")
     text = caller.edit("Makefile", ("        echo hi", "     echo HI")).text
@@ -174,6 +179,7 @@ def test_copied_line_numbers_are_recognised(caller: Caller) -> None:
     assert "line numbers" in caller.edit("a.py", ("1\ta\n2\tb", "x")).text
 
 
+@pytest.mark.case("B11")
 def test_a_change_by_somebody_else_is_never_overwritten(caller: Caller) -> None:
     path = caller.put("a.txt", "one\n")
     caller.call("read_file", path="a.txt")
@@ -185,6 +191,7 @@ def test_a_change_by_somebody_else_is_never_overwritten(caller: Caller) -> None:
     assert caller.edit("a.txt", ("eno", "two")).ok
 
 
+@pytest.mark.case("B11")
 def test_own_edits_are_no_alarm_but_a_formatter_asks_for_a_new_read(caller: Caller) -> None:
     caller.put("a.txt", "0\n")
     for n in range(20):
@@ -193,6 +200,7 @@ def test_own_edits_are_no_alarm_but_a_formatter_asks_for_a_new_read(caller: Call
     assert "Read it again" in caller.edit("a.txt", ("twenty", "x")).text
 
 
+@pytest.mark.case("B10")
 def test_mode_and_link_are_kept(caller: Caller) -> None:
     script = caller.put("run.sh", "echo a\n")
     script.chmod(0o755)
@@ -243,3 +251,86 @@ def test_thousands_of_replacements_in_a_large_file_are_quick(caller: Caller) -> 
     output = caller.edit("a.txt", ("beta", "gamma\ndelta"), every=True)
     assert path.read_bytes() == b"alpha gamma\r\ndelta\r\n" * 200_000
     assert len(output.text) < 5000
+
+
+@pytest.mark.case("B1")
+def test_one_line_changed_is_one_line_for_git(caller: Caller) -> None:
+    for name in ("a.txt", "old.txt"):
+        caller.put(name, b"a=1\r\nb=2\r\nc=3\r\n")
+    caller.edit("a.txt", ("b=2\nc=3", "b=9\nc=3"))
+    compared = subprocess.run(
+        ["git", "diff", "--no-index", "--numstat", "old.txt", "a.txt"],
+        check=False,
+        cwd=caller.root,
+        capture_output=True,
+        text=True,
+    )
+    assert compared.stdout.startswith("1\t1\t")
+
+
+@pytest.mark.case("B5")
+def test_an_edit_of_an_empty_file_is_refused_with_its_reason(caller: Caller) -> None:
+    path = caller.put("a.txt", "")
+    assert "`old` was not found" in caller.edit("a.txt", ("x", "y")).text
+    assert path.read_bytes() == b""
+
+
+@pytest.mark.case("B8")
+def test_a_missing_file_is_not_made_by_an_edit_and_the_schema_asks_for_some_text(caller: Caller) -> None:
+    assert (
+        "There is no file 'new.txt'"
+        in caller.edit("new.txt", ("", "X")).text + caller.edit("new.txt", ("a", "X")).text
+    )
+    assert not (caller.root / "new.txt").exists()
+    (edit,) = (tool for tool in caller.tools.tools if tool.name == "edit_file")
+    assert edit.parameters["properties"]["edits"]["items"]["properties"]["old"]["minLength"] == 1
+
+
+@pytest.mark.case("B7")
+def test_straight_and_curly_quotes_and_forms_of_a_letter_are_different_texts(caller: Caller) -> None:
+    path = caller.put("a.txt", "it's caf\u00e9\n")
+    assert "`old` was not found" in caller.edit("a.txt", ("it\u2019s", "x")).text
+    assert "`old` was not found" in caller.edit("a.txt", ("cafe\u0301", "x")).text
+    assert caller.edit("a.txt", ("it's", "it\u2019s")).ok
+    assert path.read_bytes() == "it\u2019s caf\u00e9\n".encode()
+
+
+@pytest.mark.case("B10")
+def test_a_loop_of_links_is_an_error_that_leaves_nothing(caller: Caller) -> None:
+    (caller.root / "one").symlink_to("two")
+    (caller.root / "two").symlink_to("one")
+    assert not caller.edit("one", ("a", "b")).ok
+    caller.refused("write_file", path="two", content="x")
+    assert {path.name for path in caller.root.iterdir()} == {"one", "two"}
+    assert (caller.root / "one").is_symlink()
+
+
+@pytest.mark.case("B10")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_an_error_that_leaves_nothing(caller: Caller) -> None:
+    caller.put("locked/a.txt", "a\n")
+    (caller.root / "locked").chmod(0o555)
+    before = sorted(caller.root.rglob("*"))
+    try:
+        assert "permission denied" in caller.edit("locked/a.txt", ("a", "b")).text
+        assert "permission denied" in caller.refused("write_file", path="locked/new.txt", content="x")
+    finally:
+        (caller.root / "locked").chmod(0o755)
+    assert sorted(caller.root.rglob("*")) == before
+    assert (caller.root / "locked/a.txt").read_text() == "a\n"
+
+
+@pytest.mark.case("B10")
+@pytest.mark.parametrize("umask", [0o077, 0o000])
+def test_modes_are_kept_and_new_files_get_what_the_umask_allows(caller: Caller, umask: int) -> None:
+    for name, mode in (("run.sh", 0o755), ("key.txt", 0o600), ("shared.txt", 0o664)):
+        caller.put(name, "a\n").chmod(mode)
+    before = os.umask(umask)
+    try:
+        for name in ("run.sh", "key.txt", "shared.txt"):
+            assert caller.edit(name, ("a", "b")).ok
+        assert caller.call("write_file", path="new.txt", content="x\n").ok
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in caller.root.iterdir()}
+    assert modes == {"run.sh": 0o755, "key.txt": 0o600, "shared.txt": 0o664, "new.txt": 0o666 & ~umask}

@@ -38,6 +38,7 @@ def test_a_call_shows_no_more_than_two_thousand_lines_or_64_kib(caller: Caller) 
     assert "of 1000; go on with start_line=" in output.text
 
 
+@pytest.mark.case("B2")
 @pytest.mark.parametrize(
     ("content", "text"),
     [
@@ -107,6 +108,7 @@ def test_a_new_file_is_created_with_its_folders(caller: Caller) -> None:
     assert caller.call("write_file", path="a/b/c.txt", content="z").text.endswith("no newline at the end")
 
 
+@pytest.mark.case("B11")
 def test_an_unread_file_is_not_replaced(caller: Caller) -> None:
     path = caller.put("a.txt", "one\ntwo\n")
     assert "has not read it" in caller.refused("write_file", path="a.txt", content="x\n")
@@ -124,6 +126,7 @@ def test_an_empty_file_may_be_filled_unread(caller: Caller) -> None:
     assert path.read_text() == "x\n"
 
 
+@pytest.mark.case("B2")
 @pytest.mark.parametrize(
     ("before", "content", "after"),
     [
@@ -141,12 +144,14 @@ def test_a_replaced_file_keeps_its_style(caller: Caller, before: bytes, content:
     assert path.read_bytes() == after
 
 
+@pytest.mark.case("B7")
 def test_what_is_written_is_the_argument_byte_for_byte(caller: Caller) -> None:
     content = "\\1 \\g<0> $& “quotes” \u00a0 e\u0301 é\tC:\\new\r\n\x00\x1b"
     caller.call("write_file", path="a.txt", content=content)
     assert (caller.root / "a.txt").read_bytes() == content.encode()
 
 
+@pytest.mark.case("B10")
 def test_writing_leaves_mode_alone_and_no_temporary_file(caller: Caller) -> None:
     path = caller.put("key.txt", "a\n")
     path.chmod(0o600)
@@ -170,3 +175,37 @@ def test_git_and_outside_are_not_written(caller: Caller) -> None:
         caller.refused("write_file", path=name, content="x")
     assert list((caller.root / ".git").iterdir()) == []
     assert not (caller.root.parent / "out.txt").exists()
+
+
+@pytest.mark.case("B4")
+def test_tabs_are_shown_as_tabs(caller: Caller) -> None:
+    caller.put("Makefile", "all:\n\techo hi\n\techo bye\n")
+    assert caller.call("read_file", path="Makefile").text == "1\tall:\n2\t\techo hi\n3\t\techo bye\n[3 lines]"
+
+
+@pytest.mark.case("C11")
+@pytest.mark.parametrize("path", ["a\0b", "sub/\0", "\0"])
+def test_a_path_with_a_nul_is_an_error_of_every_file_tool(caller: Caller, path: str) -> None:
+    assert "NUL" in caller.refused("read_file", path=path)
+    assert "NUL" in caller.refused("write_file", path=path, content="x")
+    assert "NUL" in caller.edit(path, ("a", "b")).text
+    assert "NUL" in caller.refused("search", pattern="x", path=path)
+    assert not caller.call("search", pattern="a\0b").ok
+    assert list(caller.root.iterdir()) == []
+
+
+@pytest.mark.case("C7")
+def test_the_file_tools_never_follow_the_folder_of_a_command(caller: Caller) -> None:
+    caller.put("a.txt", "here\n")
+    caller.call("shell", command="cd / && cd tmp")
+    assert caller.call("read_file", path="a.txt").text.startswith("1\there")
+    assert caller.call("shell", command="pwd").text == f"exit 0\n{caller.root}"
+
+
+@pytest.mark.case("C8")
+def test_escape_sequences_in_a_file_stay_in_the_file(caller: Caller) -> None:
+    content = b"\x1b]0;title\x07\x1b[31mred\x1b[0m\n"
+    path = caller.put("a.log", content)
+    assert "\\x1b[31mred" in caller.call("read_file", path="a.log").text
+    assert caller.edit("a.log", ("red", "blue")).ok
+    assert path.read_bytes() == content.replace(b"red", b"blue")

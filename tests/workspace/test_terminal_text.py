@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from chimera.workspace.terminal_text import plain_text, visible
 
 
+@pytest.mark.case("C5", "C8")
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [
@@ -39,6 +40,7 @@ def test_output_is_shown_as_a_person_would_see_it(raw: bytes, shown: str) -> Non
     assert plain_text(raw) == shown
 
 
+@pytest.mark.case("C8")
 def test_ten_thousand_progress_states_become_one_line() -> None:
     assert plain_text(b"".join(b"%d%%\r" % (n // 100) for n in range(10_000)) + b"100%\n") == "100%\n"
 
@@ -55,6 +57,7 @@ def test_text_in_an_old_encoding_is_not_taken_for_binary() -> None:
     assert "bytes of binary" not in plain_text(text.encode("latin-1"))
 
 
+@pytest.mark.case("C5")
 def test_a_character_split_by_a_read_chunk_is_whole() -> None:
     assert plain_text(b"a" * 65_535 + "€".encode()).endswith("a€")
 
