@@ -110,7 +110,7 @@ def replay(
     for number, (recording, replays) in enumerate(played):
         if number:
             page.line("")
-        _show(page, recording, replays, curves=curve)
+        show_replays(page, recording, replays, curves=curve)
     return 0
 
 
@@ -214,7 +214,8 @@ def _fields(recording: Recording, replays: Sequence[_Played]) -> dict[str, Any]:
     }
 
 
-def _show(page: Terminal, recording: Recording, replays: Sequence[_Played], *, curves: bool) -> None:
+def show_replays(page: Terminal, recording: Recording, replays: Sequence[_Played], *, curves: bool) -> None:
+    """The replays of one run: a table and, if wanted, the curve of each."""
     page.line((f"run {escaped(recording.run_id)}", "bold"), f" · {lines.count(len(recording.steps), 'step')}")
     page.line(f"  task: {one_line(recording.task)}")
     page.line("")
