@@ -7,9 +7,8 @@ import os
 import struct
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from chimera.workspace import confine
+from chimera.workspace.landlock import CONFINE
 from chimera.workspace.seccomp import system_call_filter
 
 _LOAD_NUMBER, _AT_LEAST, _ABOVE, _RETURN = (0x20, 0, 0, 0), 0x35, 0x25, 0x06
@@ -40,6 +39,6 @@ def unconfinable(argv: Sequence[str]) -> list[str]:
 
 
 def _filtered(argv: Sequence[str], *programs: bytes) -> list[str]:
-    source = Path(confine.__file__).read_text(encoding="utf-8")
+    source = CONFINE.read_text(encoding="utf-8")
     words = [f"filter={program.hex()}" for program in programs]
     return [sys.executable, "-I", "-S", "-c", source, *words, "--", *argv]

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimera.workspace import confine
 from chimera.workspace.limits import limit_words
 from chimera.workspace.seccomp import system_call_filter
 
+CONFINE = Path(__file__).with_name("confine.py")
+"""The program that confines itself and becomes the command. Handed over as text."""
 _CREATE_RULESET, _VERSION = 444, 1
 _WRITE_FILE = 1 << 1
 # Remove and make entries of every kind: the rights from REMOVE_DIR to MAKE_SYM.
@@ -86,7 +87,7 @@ def plan_landlock(
         *([f"filter={program.hex()}"] if program else []),
     ]
     return LandlockPlan(
-        prefix=(*_interpreter(), Path(confine.__file__).read_text(encoding="utf-8"), *words),
+        prefix=(*_interpreter(), CONFINE.read_text(encoding="utf-8"), *words),
         missing=(*_ALWAYS_MISSING, *_losses(abi, allow_net=allow_net, filtered=program is not None)),
     )
 

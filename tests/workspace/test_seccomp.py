@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimera.workspace import confine
+from chimera.workspace.landlock import CONFINE
 from chimera.workspace.seccomp import Sockets, system_call_filter
 
 ALLOWED = 0x7FFF_0000
@@ -111,7 +111,7 @@ class TestKernel:
     def run(self, code: str, sockets: Sockets = "usual", *, truncation: bool = True) -> list[str]:
         program = system_call_filter(os.uname().machine, sockets=sockets, truncation=truncation)
         assert program is not None
-        source = Path(confine.__file__).read_text(encoding="utf-8")
+        source = CONFINE.read_text(encoding="utf-8")
         setting = (
             "import ctypes, errno, os, socket\n"
             "libc = ctypes.CDLL(None, use_errno=True)\n"
