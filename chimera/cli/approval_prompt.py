@@ -22,8 +22,8 @@ def asker(terminal: Terminal, stdin: TextIO) -> Ask:
         )
         for text, style in _shown(arguments):
             terminal.block(escaped(text), indent="  ", style=style)
-        terminal.raw("Allow it? [y/N] ")
         _forget_typed_ahead(stdin)
+        terminal.raw("Allow it? [y/N] ")
         return stdin.readline().strip().lower() in {"y", "yes"}
 
     return ask
