@@ -80,9 +80,14 @@ class RecordedRun:
 
     @property
     def last_tree(self) -> str | None:
-        """The last snapshot of the workspace."""
-        trees = (e.get("tree") for e in reversed(self.events) if e["type"] == "checkpoint")
-        return next((str(tree) for tree in trees if tree), None)
+        """The workspace as the run left it; None where it died after calls that may have changed it."""
+        for event in reversed(self.events):
+            if event["type"] == "checkpoint" and event.get("tree"):
+                return str(event["tree"])
+            if event["type"] == "tool_started" and self.result is None:
+                return None
+        start = self.started.get("start_tree")
+        return str(start) if start else None
 
     def of_type(self, kind: str) -> list[Fields]:
         """The events of one type, in order."""
