@@ -17,6 +17,7 @@ from chimera.errors import ModelError
 from chimera.models import registry
 from chimera.models.faults import fault_of, model_error
 from chimera.models.parameters import Parameters
+from chimera.models.providers import BY_PREFIX
 from chimera.models.stream import ReplyParts, priced, usage_of
 
 CONNECT_TIMEOUT_S = 10.0
@@ -120,7 +121,10 @@ class LiteLLMModel:
 
     def _streamed(self, litellm: Any, request: Request, on_text: OnText) -> Completion:
         parts = ReplyParts(on_text=on_text)
-        stream = litellm.completion(**self._arguments(request))
+        arguments = self._arguments(request)
+        if (client := self._openai_client(litellm)) is not None:
+            arguments["client"] = client
+        stream = litellm.completion(**arguments)
         try:
             for chunk in stream:
                 parts.add(chunk.model_dump(exclude_none=True))
@@ -146,7 +150,7 @@ class LiteLLMModel:
         )
         arguments |= {
             "model": self._name,
-            "messages": [self._parameters.message(message.wire()) for message in request.messages],
+            "messages": self._parameters.messages(message.wire() for message in request.messages),
             "stream": True,
             "max_retries": 0,
             "num_retries": 0,
@@ -156,20 +160,26 @@ class LiteLLMModel:
             arguments["tools"] = list(request.tools)
         if self._api_key is not None:
             arguments["api_key"] = self._api_key
-        if self._name.startswith("openai/") and self._api_key is not None:
-            arguments["client"] = self._openai_client()
         if self._api_base is not None:
             arguments["api_base"] = self._api_base
         if "claude" in self._name and self._name.startswith(_MARKED_PROVIDERS):
             _mark_for_cache(arguments)
         return arguments
 
-    def _openai_client(self) -> Any:
+    def _openai_client(self, litellm: Any) -> Any:
+        """The client for a provider that litellm talks to by the official one; None: litellm's own ways do."""
         from chimera.models.transport import openai_client
 
-        if self._client is None:
-            base_url, api_key = self._api_base or _OPENAI_BASE, self._api_key or ""
-            self._client = openai_client(base_url=base_url, api_key=api_key, timeout=_timeout())
+        if self._client is None and self._name.partition("/")[0] in BY_PREFIX:
+            _, provider, key, base_url = litellm.get_llm_provider(
+                self._name, api_base=self._api_base, api_key=self._api_key
+            )
+            if provider == "openai":
+                key, base_url = self._api_key, self._api_base or _OPENAI_BASE
+            elif provider not in litellm.openai_compatible_providers:
+                return None
+            if key and base_url:
+                self._client = openai_client(base_url=base_url, api_key=key, timeout=_timeout())
         return self._client
 
 

@@ -6,7 +6,7 @@ Only a parameter that a refusal names is renamed or dropped, once, and that is r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chimera.models.faults import ProviderFault
@@ -40,11 +40,22 @@ class Parameters:
         kept = {name: value for name, value in renamed.items() if name not in self._dropped}
         return kept | {"drop_params": self._drops_all}
 
-    def message(self, wire: dict[str, Any]) -> dict[str, Any]:
-        """A message with the reasoning fields that this server takes."""
-        kept = {name: value for name, value in wire.items() if name not in self._dropped_fields}
-        if self._wants_reasoning and kept["role"] == "assistant":
-            kept.setdefault("reasoning_content", "")
+    def messages(self, wires: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The messages with the reasoning fields that this server takes.
+
+        Servers that want reasoning back want it with every message of the model, so once one has come, it is sent
+        with all of them, empty where there was none. Signed thinking blocks are their own matter and need no filling.
+        """
+        kept = [
+            {name: value for name, value in wire.items() if name not in self._dropped_fields}
+            for wire in wires
+        ]
+        if any("reasoning_content" in wire and "thinking_blocks" not in wire for wire in kept):
+            self._wants_reasoning = True
+        if self._wants_reasoning:
+            for wire in kept:
+                if wire["role"] == "assistant":
+                    wire.setdefault("reasoning_content", "")
         return kept
 
     def learn(self, fault: ProviderFault, *, unsupported: bool = False) -> str | None:

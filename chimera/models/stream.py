@@ -27,7 +27,12 @@ _FINISH_REASONS: dict[str, FinishReason] = {
     "refusal": "content_filter",
     "safety": "content_filter",
 }
-_THOUGHT = re.compile(r"\A\s*<think(ing)?>.*?</think(ing)?>\s*", re.DOTALL)
+# A thought at the beginning; one that never ends; the end of one whose beginning is part of the prompt.
+_THOUGHT = re.compile(
+    r"\A\s*<think(?:ing)?>(?:.*?</think(?:ing)?>\s*|.*\Z)"
+    r"|\A(?:(?!<think|```).)*?^[ \t]*</think(?:ing)?>[ \t]*(?:\n\s*|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def finish_reason(name: str) -> FinishReason:

@@ -12,6 +12,7 @@ from chimera.core.messages import ToolCall, Usage, assistant, system, tool_resul
 from chimera.core.model import Completion, Request, Window
 from chimera.errors import ContextOverflowError, ModelAuthError, ModelError
 from chimera.models.litellm_model import LiteLLMModel, preload
+from chimera.models.providers import PROVIDERS
 from chimera.models.retry import RetryingModel
 from tests.provider import (
     Answer,
@@ -163,16 +164,35 @@ def test_finish_reasons_are_normalised(said: str, reason: str) -> None:
         assert wire.complete().finish_reason == reason
 
 
-def test_streamed_requests_keep_one_connection() -> None:
-    with Wire([say("a"), ask("find", {"q": 1}), refuse(500, "boom"), say("b")]) as wire:
-        wire.complete()
-        wire.complete()
-        with pytest.raises(ModelError):
-            wire.complete()
-        for _ in range(5):
-            wire.complete()
-        assert len(wire.provider.seen) == 8
+def test_twenty_streamed_requests_take_one_connection() -> None:
+    answers: list[Answer] = [say("a"), ask("find", {"q": 1}), refuse(500, "boom"), say("b")]
+    with Wire(lambda _, n: answers[n % 4]) as wire:
+        for n in range(20):
+            if n % 4 == 2:
+                with pytest.raises(ModelError):
+                    wire.complete()
+            else:
+                wire.complete()
+        assert len(wire.provider.seen) == 20
         assert wire.provider.connections == 1
+
+
+COMPATIBLE = [
+    p.prefix
+    for p in PROVIDERS
+    if not p.prefix.startswith(("openai", "ollama", "anthropic", "gemini", "cohere"))
+]
+
+
+@pytest.mark.parametrize("prefix", COMPATIBLE)
+def test_every_compatible_provider_keeps_its_connection_and_its_key(prefix: str) -> None:
+    with LoopbackProvider([say("a")]) as provider:
+        model = LiteLLMModel(f"{prefix}/fake", api_base=provider.url, api_key="sk-test")
+        for _ in range(3):
+            assert model.complete(HELLO, lambda _: None).message.content == "a"
+        model.close()
+        assert (len(provider.seen), provider.connections) == (3, 1)
+        assert {seen.headers["authorization"] for seen in provider.seen} == {"Bearer sk-test"}
 
 
 @pytest.mark.parametrize(

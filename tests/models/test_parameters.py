@@ -60,17 +60,31 @@ def test_a_limit_given_under_its_newer_name_replaces_ours() -> None:
     assert sent["max_completion_tokens"] == 100
 
 
+BARE = {"role": "assistant", "content": "a"}
+KEPT = BARE | {"reasoning_content": "r"}
+USER = {"role": "user", "content": "u"}
+
+
 def test_a_server_that_wants_reasoning_gets_it_and_one_that_refuses_it_does_not() -> None:
     parameters = Parameters({})
-    bare = {"role": "assistant", "content": "a"}
-    kept = bare | {"reasoning_content": "r"}
-    assert parameters.message(kept) == kept
+    assert parameters.messages([USER, BARE]) == [USER, BARE]
     assert parameters.learn(refused("Missing `reasoning_content` field in the assistant message"))
-    assert parameters.message(bare) == bare | {"reasoning_content": ""}
-    assert parameters.message(kept) == kept
-    assert parameters.message({"role": "user", "content": "u"}) == {"role": "user", "content": "u"}
+    assert parameters.messages([USER, BARE, KEPT]) == [USER, BARE | {"reasoning_content": ""}, KEPT]
     assert parameters.learn(refused("Extra inputs are not permitted: messages.1.reasoning_content"))
-    assert parameters.message(kept) == bare
+    assert parameters.messages([BARE, KEPT]) == [BARE, BARE]
+
+
+@pytest.mark.case("D8")
+def test_once_reasoning_has_come_every_message_of_the_model_has_some() -> None:
+    parameters = Parameters({})
+    filled = BARE | {"reasoning_content": ""}
+    assert parameters.messages([USER, KEPT, BARE]) == [USER, KEPT, filled]
+    assert parameters.messages([USER, BARE]) == [USER, filled]
+
+
+def test_signed_thinking_asks_for_no_filling() -> None:
+    thought = KEPT | {"thinking_blocks": [{"type": "thinking", "thinking": "r", "signature": "s"}]}
+    assert Parameters({}).messages([thought, BARE]) == [thought, BARE]
 
 
 def test_a_refusal_without_names_lets_the_adapter_drop_what_it_must_once() -> None:

@@ -97,9 +97,21 @@ def test_thinking_blocks_are_joined_up_to_their_signature() -> None:
     }
 
 
-def test_reasoning_left_in_the_text_is_not_the_answer() -> None:
-    reply = parts({"content": "<think>\nhm"}, {"content": "</think>\n\nThe answer <think>is</think>"})
-    assert reply.completion().message.content == "The answer <think>is</think>"
+@pytest.mark.case("D8")
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<think>\nhm</think>\n\nThe answer <think>is</think>", "The answer <think>is</think>"),
+        ("<thinking>hm</thinking>so", "so"),
+        ("<think>hm, and then the", ""),
+        ("hm, let me see.\n</think>\n\nThe answer", "The answer"),
+        ("The tag </think> ends a thought.", "The tag </think> ends a thought."),
+        ("It is:\n```\n</think>\n```\n", "It is:\n```\n</think>\n```\n"),
+        ("no thought", "no thought"),
+    ],
+)
+def test_reasoning_left_in_the_text_is_not_the_answer(text: str, answer: str) -> None:
+    assert parts({"content": text[:9]}, {"content": text[9:]}).completion().message.content == answer
 
 
 @pytest.mark.parametrize(
