@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ def resume(
         **options: settings that replace those of the run.
     """
     try:
-        path = _path_of(run_id, state or state_dir(), options.get("workspace") or Path.cwd())
+        path = _path_of(run_id, state or state_dir(), Path(options.get("workspace") or "."))
         recording = read_recording(path)
         settings = {
             **_settings(recording),
@@ -123,12 +123,15 @@ def _session(
     config: Config, model: str | Model | None, emit: Emit | None, **surroundings: Any
 ) -> Iterator[Session]:
     notices = Notices(emit)
-    if model is None or isinstance(model, str):
-        model = choose_model(config, process_environment(), notify=notices)
-        preload(model.name)
-        if config.max_cost is not None and not has_price(model.name):
-            raise UnknownPriceError(_NO_PRICE.format(model.name))
-    with open_session(config, model, emit=emit, **surroundings) as session:
+    with ExitStack() as stack:
+        if model is None or isinstance(model, str):
+            chosen = choose_model(config, process_environment(), notify=notices)
+            stack.callback(chosen.close)
+            preload(chosen.name)
+            if config.max_cost is not None and not has_price(chosen.name):
+                raise UnknownPriceError(_NO_PRICE.format(chosen.name))
+            model = chosen
+        session = stack.enter_context(open_session(config, model, emit=emit, **surroundings))
         notices.emit = session.emit
         yield session
 

@@ -14,6 +14,7 @@ from chimera.cli.diff import diff
 from chimera.cli.floor import floor
 from chimera.cli.options import GroupedCommand
 from chimera.cli.replay import replay
+from chimera.cli.resume import resume
 from chimera.cli.run import run
 from chimera.cli.runs import runs
 from chimera.cli.schema_bench import schema_bench
@@ -43,6 +44,7 @@ def chimera(
 
 
 app.command(cls=GroupedCommand, short_help="Work on a task in this repository.")(run)
+app.command(cls=GroupedCommand, short_help="Go on with a run.")(resume)
 app.command(short_help="List the recorded runs.")(runs)
 app.command(short_help="Show a recorded run, step by step.")(show)
 app.command(short_help="Show what a run changed, as a patch.")(diff)

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 Fields = Mapping[str, Any]
+# Events that belong to the step whose request follows them.
+_AHEAD = frozenset({"run_started", "message", "compaction"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,10 @@ class RecordedStep:
     """The `prompt` event; empty where it is missing."""
     completion: Fields | None
     """None where no reply came."""
+    resumed: bool
+    """The run was taken up again before this step."""
+    messages: tuple[str, ...]
+    """What the user added before this step."""
     compactions: tuple[Fields, ...]
     """Before this step's request was sent."""
     calls: tuple[Fields, ...]
@@ -53,8 +59,9 @@ class RecordedRun:
 
     @property
     def result(self) -> Fields | None:
-        """The `run_finished` event; None for a run that died or goes on."""
-        return next((e for e in reversed(self.events) if e["type"] == "run_finished"), None)
+        """The `run_finished` event of the newest part; None where that died or goes on."""
+        last = next((e for e in reversed(self.events) if e["type"] in {"run_started", "run_finished"}), None)
+        return last if last is not None and last["type"] == "run_finished" else None
 
     @property
     def state(self) -> str:
@@ -96,18 +103,18 @@ class RecordedRun:
     def steps(self) -> Iterator[RecordedStep]:
         """The steps in order."""
         span: list[Fields] = []
-        compactions: list[Fields] = []
+        ahead: list[Fields] = []
         for event in self.events:
-            if event["type"] == "compaction":
-                compactions.append(event)
+            if event["type"] in _AHEAD:
+                ahead.append(event)
             elif event["type"] == "prompt":
                 if span:
                     yield _step(span)
-                span, compactions = [*compactions, event], []
+                span, ahead = [*ahead, event], []
             elif span:
                 span.append(event)
         if span:
-            yield _step([*span, *compactions])
+            yield _step([*span, *ahead])
 
 
 def _step(span: list[Fields]) -> RecordedStep:
@@ -119,6 +126,10 @@ def _step(span: list[Fields]) -> RecordedStep:
         number=int(prompt.get("step", 0)),
         prompt=prompt,
         completion=next((e for e in span if e["type"] == "completion"), None),
+        resumed=any(e["type"] == "run_started" and e.get("resumed") for e in span),
+        messages=tuple(
+            str(e.get("content")) for e in span if e["type"] == "message" and e.get("source") == "user"
+        ),
         compactions=tuple(e for e in span if e["type"] == "compaction"),
         calls=(*finished, *cut_short),
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -165,6 +166,18 @@ def read_task(task: str | None, file: str | None) -> str:
 def run_task(output: Output, task: str, settings: Mapping[str, Any], *, quiet: bool) -> int:
     """Run a task with settings, show it, hand over its result and return the exit code."""
     from chimera import api
+
+    return show_run(output, partial(api.run, task, **settings), quiet=quiet)
+
+
+def show_run(output: Output, start: Callable[..., RunResult], *, quiet: bool) -> int:
+    """Show a run while it works, hand over its result and return the exit code.
+
+    Args:
+        output: where everything goes.
+        start: begins the run, given `emit` and `ask`.
+        quiet: show nothing but errors.
+    """
     from chimera.cli.render import Screen, show_fault, show_summary
     from chimera.cli.signals import stop_signals
 
@@ -176,7 +189,7 @@ def run_task(output: Output, task: str, settings: Mapping[str, Any], *, quiet: b
             screen(event)
 
     with stop_signals():
-        result: RunResult = api.run(task, emit=emit, ask=_asker(output), **settings)
+        result = start(emit=emit, ask=_asker(output))
     fields = result.fields()
     # Who closed the other end of the pipe wants to hear no more.
     unheard = result.stop_detail == "SIGPIPE"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import typer
@@ -34,9 +35,10 @@ def show(
         return 0
     page = Terminal(output.stdout, output.environment)
     _show_header(page, found)
-    for step in found.steps():
-        _show_step(page, found, step)
-    _show_curve(page, found)
+    steps = tuple(found.steps())
+    for index, step in enumerate(steps):
+        _show_step(page, found, step, steps[: index + 1])
+    _show_curve(page, found, steps)
     _show_end(page, found)
     return 0
 
@@ -78,10 +80,14 @@ def _show_header(page: Terminal, run: RecordedRun) -> None:
     page.block(escaped(run.task.strip()), indent="  task: ", hang="  ")
 
 
-def _show_step(page: Terminal, run: RecordedRun, step: RecordedStep) -> None:
+def _show_step(page: Terminal, run: RecordedRun, step: RecordedStep, so_far: Sequence[RecordedStep]) -> None:
+    if step.resumed:
+        page.line(("resumed", "bold"))
+    for message in step.messages:
+        page.block(escaped(message), indent="  you: ", hang="  ")
     for compaction in step.compactions:
         show_compaction(page, compaction)
-    page.line((_step_text(run, step, page.columns), "cyan"))
+    page.line((_step_text(run, step, so_far, page.columns), "cyan"))
     if step.completion is None:
         page.line("  no reply")
         return
@@ -94,24 +100,24 @@ def _show_step(page: Terminal, run: RecordedRun, step: RecordedStep) -> None:
             page.line(("  ? ", "yellow"), f"{one_line(str(call.get('name')))}: no result is recorded")
 
 
-def _step_text(run: RecordedRun, step: RecordedStep, columns: int | None) -> str:
-    earlier = [s for s in run.steps() if s.number <= step.number]
-    costs = [s.completion.get("usage", {}).get("cost_usd") for s in earlier if s.completion]
+def _step_text(
+    run: RecordedRun, step: RecordedStep, so_far: Sequence[RecordedStep], columns: int | None
+) -> str:
+    costs = [s.completion.get("usage", {}).get("cost_usd") for s in so_far if s.completion]
     known = [cost for cost in costs if cost is not None]
     return lines.Step(
         number=step.number,
         prompt=int(step.prompt.get("calibrated", 0)),
         budget=int(run.started.get("budget", 0)),
         floor=int(run.started.get("floor", {}).get("total", 0)),
-        compactions=sum(bool(c.get("changed")) for s in earlier for c in s.compactions),
+        compactions=sum(bool(c.get("changed")) for s in so_far for c in s.compactions),
         usage=(step.completion or {}).get("usage", {}),
         cost_usd=sum(known) if len(known) == len(costs) else None,
     ).line(columns)
 
 
-def _show_curve(page: Terminal, run: RecordedRun) -> None:
+def _show_curve(page: Terminal, run: RecordedRun, steps: Sequence[RecordedStep]) -> None:
     window = int(run.started.get("window", 0))
-    steps = [*run.steps()]
     if not window or not steps:
         return
     budget, trigger = (int(run.started.get(name, 0)) for name in ("budget", "trigger"))

@@ -1,0 +1,78 @@
+"""`chimera resume`: go on with a run that was interrupted, hit a limit or has more to do."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from chimera.cli import options
+from chimera.cli.options import LIMITS, OUTPUT, SAFETY
+from chimera.cli.output import Output, OutputFormat
+from chimera.cli.run import show_run
+from chimera.config import Mode, SandboxLevel
+
+_RUN_ID = re.compile(r"\d{8}(-\w*)*")
+
+
+def resume(  # noqa: PLR0913, PLR0917  (a command has the options it has)
+    ctx: typer.Context,
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="Its id or the beginning of it [the last one of this folder]."),
+    ] = None,
+    message: Annotated[str | None, typer.Argument(metavar="[MESSAGE]", help="What you want to add.")] = None,
+    model: options.Model = None,
+    api_base: options.ApiBase = None,
+    window: options.Window = None,
+    verify: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="Must succeed before an answer counts.")
+    ] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(metavar="N", help="Further model calls at most.", rich_help_panel=LIMITS)
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(metavar="USD", help="Stop at this further cost.", rich_help_panel=LIMITS)
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Stop after this time.", rich_help_panel=LIMITS)
+    ] = None,
+    mode: Annotated[Mode | None, typer.Option(help="What needs your yes.", rich_help_panel=SAFETY)] = None,
+    sandbox: Annotated[
+        SandboxLevel | None, typer.Option(help="What commands may write.", rich_help_panel=SAFETY)
+    ] = None,
+    output_format: Annotated[
+        OutputFormat, typer.Option(help="Format of the result on standard output.", rich_help_panel=OUTPUT)
+    ] = "text",
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Only errors and the result.", rich_help_panel=OUTPUT)
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also outputs, and tracebacks.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> int:
+    """Go on with a run: interrupted, at a limit, or answered and given a MESSAGE.
+
+    It keeps its own settings, but for those given here, and its limits begin anew. A call whose result was lost is
+    never run again; the model is told. A single argument that is no run id is the message.
+    """
+    from chimera import api
+
+    if message is None and run is not None and not _RUN_ID.fullmatch(run):
+        run, message = None, run
+    output: Output = ctx.obj
+    output.format, output.verbose = output_format, verbose
+    settings: dict[str, Any] = {
+        "model": model,
+        "api_base": api_base,
+        "window": window,
+        "verify": verify,
+        "max_steps": max_steps,
+        "max_cost": max_cost,
+        "max_seconds": max_seconds,
+        "mode": mode,
+        "sandbox": sandbox,
+    }
+    return show_run(output, partial(api.resume, run, message or "", **settings), quiet=quiet)
