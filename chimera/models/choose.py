@@ -18,7 +18,6 @@ from chimera.models.providers import BY_PREFIX, PROVIDERS, Provider
 from chimera.models.retry import RetryingModel
 from chimera.models.script_file import load_script
 
-"""Tokens assumed where nobody knows the window: small enough for nearly every model that can use tools."""
 _NO_KEY = "none"
 """Sent to a server of one's own that checks no key: the client insists on one."""
 _SCRIPTED = "scripted:"
@@ -31,8 +30,8 @@ def choose_model(
     *,
     notify: Callable[[str], None] = lambda _: None,
     servers: Sequence[LocalServer] = LOCAL_SERVERS,
-) -> Model:
-    """The model of a run, wrapped in the retries. Nothing is sent to a provider; local servers are asked.
+) -> RetryingModel:
+    """The model of a run, wrapped in the retries; the caller closes it. Nothing is sent to a provider; local servers are asked.
 
     Without `config.model`: the model that the server at `config.api_base` reports, else the default model of the
     first provider in `PROVIDERS` whose key is set, else a local server found listening.
@@ -57,7 +56,7 @@ def choose_model(
     elif api_base is not None and not _has_provider(name):
         name = f"openai/{name}"
     model = _litellm_model(_with_provider(name), api_base, config, environment, notify)
-    return RetryingModel(model, on_retry=notify)
+    return RetryingModel(model, on_retry=notify, on_close=model.close)
 
 
 def resolve_window(config: Config, model: Model) -> Window:

@@ -20,6 +20,10 @@ def _silent(_: str) -> None:
     pass
 
 
+def _nothing() -> None:
+    pass
+
+
 class RetryingModel:
     """A model that repeats a request whose `ModelError` says that it may succeed later."""
 
@@ -29,6 +33,7 @@ class RetryingModel:
         *,
         attempts: int = DEFAULT_ATTEMPTS,
         on_retry: Callable[[str], None] = _silent,
+        on_close: Callable[[], None] = _nothing,
         sleep: Callable[[float], None] = time.sleep,
         uniform: Callable[[float, float], float] = random.uniform,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -36,6 +41,7 @@ class RetryingModel:
         self._model = model
         self._attempts = attempts
         self._on_retry = on_retry
+        self._on_close = on_close
         self._sleep = sleep
         self._uniform = uniform
         self._now = now
@@ -62,6 +68,10 @@ class RetryingModel:
                     raise
                 self._wait(error, attempt)
         raise AssertionError("unreachable: the last attempt raises")
+
+    def close(self) -> None:
+        """Give up what the model keeps between requests."""
+        self._on_close()
 
     def _wait(self, error: ModelError, attempt: int) -> None:
         """Sleep before the next attempt, or raise for good."""
