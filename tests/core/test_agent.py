@@ -53,6 +53,7 @@ def test_the_time_limit_is_checked_before_a_call(bench: Bench) -> None:
     assert 0 < len(bench.requests) < 10
 
 
+@pytest.mark.case("E7")
 def test_a_cost_limit_stops_when_it_is_reached_and_when_the_price_is_unknown(bench: Bench) -> None:
     paid = Usage(input_tokens=1_000, output_tokens=1, cost_usd=0.4)
     script = [Reply(calls=noise(n, 2).calls, usage=paid) for n in range(9)]
@@ -226,6 +227,7 @@ def test_bad_calls_are_answered_each_once(bench: Bench) -> None:
     assert len(bench.requests[4].messages) == len(bench.requests[3].messages) + 4
 
 
+@pytest.mark.case("D5")
 @pytest.mark.parametrize(
     "reply",
     [
@@ -258,6 +260,7 @@ def test_going_round_in_circles_is_nudged_once_and_stopped(bench: Bench) -> None
     assert nudges == 1
 
 
+@pytest.mark.case("E1")
 def test_a_refusal_teaches_the_window_and_the_run_goes_on(bench: Bench) -> None:
     def script(request: Request, n: int) -> Reply:
         size = sum(len(m.content) for m in request.messages) / 3
@@ -281,6 +284,7 @@ def test_a_refusal_without_a_number_teaches_a_share_of_what_was_refused(bench: B
     assert result.context.window == int(0.85 * refused)
 
 
+@pytest.mark.case("E1")
 def test_a_second_refusal_in_a_row_is_an_overflow(bench: Bench) -> None:
     script = [*(noise(n, 90) for n in range(12)), error("overflow"), error("overflow"), text("never")]
     result = bench.run(script, window=64_000)
@@ -345,6 +349,7 @@ def test_reported_usage_calibrates_and_missing_usage_is_marked_as_an_estimate(be
     assert result.usage.cached_input_tokens == 1_000
 
 
+@pytest.mark.case("D8")
 def test_reasoning_goes_back_with_its_message(bench: Bench) -> None:
     thinking = {"reasoning_content": "because"}
     bench.run([Reply(calls=noise(1, 2).calls, extra=thinking), text("ok")])

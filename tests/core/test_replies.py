@@ -40,6 +40,7 @@ def test_an_empty_reply_gets_a_placeholder_and_a_fault(text: str) -> None:
     assert reply.message.content
 
 
+@pytest.mark.case("D1")
 @pytest.mark.parametrize("arguments", ['{"path": "a', "[]", "null", '"ls"', "3", "{" * 100_000])
 def test_broken_arguments_are_stored_as_an_empty_object_but_told_as_written(arguments: str) -> None:
     reply = read_reply(completion("", call(arguments)))
@@ -58,6 +59,7 @@ def test_repeated_and_empty_ids_become_unique() -> None:
     assert len({c.id for c in reply.message.tool_calls}) == 4
 
 
+@pytest.mark.case("D4")
 @given(
     st.lists(
         st.tuples(st.text(max_size=80), st.text(max_size=20), st.text(max_size=50)), min_size=1, max_size=8

@@ -48,6 +48,7 @@ def test_the_first_provider_of_the_table_wins_and_a_blank_key_is_none() -> None:
     assert chosen({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "  "}).name.startswith("openai/")
 
 
+@pytest.mark.case("E5")
 @pytest.mark.parametrize("environment", [{}, {"ANTHROPIC_API_KEY": ""}, {"OPENAI_API_KEY": "k"}])
 def test_a_missing_key_is_told_by_its_variable(environment: dict[str, str]) -> None:
     with pytest.raises(ModelAuthError, match="ANTHROPIC_API_KEY is not set: export ANTHROPIC_API_KEY="):
@@ -82,6 +83,7 @@ def test_a_bare_name_of_the_registry_gets_its_provider() -> None:
         chosen(model="claude-sonnet-4-5")
 
 
+@pytest.mark.case("E5")
 @pytest.mark.parametrize(
     ("name", "message"),
     [

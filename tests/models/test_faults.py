@@ -70,6 +70,7 @@ def error_of(text: str, status: int | None = 400, *, code: str = "", wait: float
     return model_error(ProviderFault(text=text, status=status, code=code, retry_after_s=wait), model="p/m")
 
 
+@pytest.mark.case("E1")
 @pytest.mark.parametrize(("text", "limit"), [pytest.param(t, n, id=i) for i, t, n in OVERFLOWS])
 def test_a_refusal_for_size_is_known_in_every_wording_with_its_limit(text: str, limit: int | None) -> None:
     error = error_of(text)
@@ -79,12 +80,14 @@ def test_a_refusal_for_size_is_known_in_every_wording_with_its_limit(text: str, 
     assert text in str(error)
 
 
+@pytest.mark.case("E1")
 @pytest.mark.parametrize("text", [pytest.param(t, id=i) for i, t in LOOK_ALIKES])
 def test_what_only_sounds_like_a_refusal_for_size_is_none(text: str) -> None:
     assert not is_overflow(text)
     assert not isinstance(error_of(text), ContextOverflowError)
 
 
+@pytest.mark.case("E1")
 def test_a_bare_413_is_an_overflow_and_throttling_of_that_status_is_not() -> None:
     assert isinstance(error_of("", 413), ContextOverflowError)
     error = error_of("Request too large on tokens per minute (TPM): Limit 6000, Requested 9000", 413)
@@ -96,6 +99,7 @@ def test_small_numbers_are_no_window() -> None:
     assert overflow_limit("maximum context length is 12 messages") is None
 
 
+@pytest.mark.case("E5")
 @pytest.mark.parametrize(
     ("text", "status"),
     [
@@ -115,6 +119,7 @@ def test_keys_and_names_that_are_refused_are_auth_errors(text: str, status: int 
     assert not error.retryable
 
 
+@pytest.mark.case("E4")
 @pytest.mark.parametrize(
     ("text", "status", "code"),
     [
@@ -164,6 +169,7 @@ def test_the_header_counts_before_the_text() -> None:
     assert error_of("try again in 7s", 429, wait=2).retry_after_s == 2
 
 
+@pytest.mark.case("E4")
 @pytest.mark.parametrize(
     ("headers", "wait"),
     [

@@ -117,11 +117,13 @@ def test_a_history_of_calls_and_results_goes_back_legally() -> None:
         assert wire.body["messages"] == [{k: v for k, v in w.items() if v is not None} for w in wires]
 
 
+@pytest.mark.case("E2")
 def test_usage_that_the_server_does_not_report_is_not_made_up() -> None:
     with Wire([say("hello", usage=None)]) as wire:
         assert wire.complete().usage is None
 
 
+@pytest.mark.case("E7")
 def test_cached_tokens_are_a_part_of_the_prompt() -> None:
     usage = {
         "prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020,
@@ -214,6 +216,7 @@ def test_a_cut_stream_never_becomes_a_completion(answer: Answer) -> None:
         assert len(wire.provider.seen) == 1
 
 
+@pytest.mark.case("E2")
 @pytest.mark.parametrize(
     ("answer", "part"),
     [
@@ -234,6 +237,7 @@ def test_a_reply_of_status_200_that_is_none_is_an_error_with_its_text(answer: An
         assert len(wire.provider.seen) == 1
 
 
+@pytest.mark.case("E2")
 def test_an_error_of_status_200_keeps_its_class() -> None:
     said = {"error": {"message": "maximum context length is 4096 tokens", "code": 400}}
     with Wire([answer_json(said)]) as wire, pytest.raises(ContextOverflowError) as caught:
@@ -255,6 +259,7 @@ def test_a_server_that_does_not_stream_is_understood() -> None:
     assert completion.usage.input_tokens == 11
 
 
+@pytest.mark.case("E5")
 @pytest.mark.parametrize(
     ("status", "kind"), [(401, ModelAuthError), (403, ModelAuthError), (404, ModelAuthError)]
 )
@@ -265,6 +270,7 @@ def test_a_refused_key_or_model_is_asked_for_once(status: int, kind: type[ModelE
         assert len(wire.provider.seen) == 1
 
 
+@pytest.mark.case("E1")
 @pytest.mark.parametrize(
     ("answer", "limit"),
     [
@@ -288,6 +294,7 @@ def test_a_refusal_for_size_is_an_overflow_whatever_litellm_makes_of_it(
         assert len(wire.provider.seen) == 1
 
 
+@pytest.mark.case("E4")
 def test_throttling_is_waited_for_as_long_as_asked_and_asked_again_once() -> None:
     slept: list[float] = []
     with Wire([refuse(429, "slow down", retry_after="7"), refuse(503, "loading"), say("here")]) as wire:
@@ -297,6 +304,7 @@ def test_throttling_is_waited_for_as_long_as_asked_and_asked_again_once() -> Non
     assert slept == [7, 4]
 
 
+@pytest.mark.case("E4")
 def test_a_wait_given_as_a_date_counts_from_now() -> None:
     answer = refuse(429, "slow", retry_after="Fri, 01 May 2026 12:00:20 GMT")
     noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -305,6 +313,7 @@ def test_a_wait_given_as_a_date_counts_from_now() -> None:
     assert caught.value.retry_after_s == 20
 
 
+@pytest.mark.case("E1", "E4")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -322,6 +331,7 @@ def test_what_no_retry_can_mend_is_asked_once(answer: Answer) -> None:
         assert len(wire.provider.seen) == 1
 
 
+@pytest.mark.case("E4")
 @pytest.mark.parametrize("status", [408, 500, 502, 503, 504, 529])
 def test_server_faults_are_sent_once_and_left_to_the_retries(status: int) -> None:
     with Wire([refuse(status, "boom")]) as wire:
@@ -339,6 +349,7 @@ def test_a_server_that_is_not_there_is_told_with_its_cause() -> None:
     model.close()
 
 
+@pytest.mark.case("E8")
 def test_refused_parameters_are_given_up_one_by_one_and_for_good() -> None:
     takes = {"model", "messages", "tools", "stream", "stream_options", "max_completion_tokens"}
 
@@ -358,6 +369,7 @@ def test_refused_parameters_are_given_up_one_by_one_and_for_good() -> None:
     assert len(wire.told) == 4
 
 
+@pytest.mark.case("E8")
 def test_a_refusal_that_never_ends_is_bounded() -> None:
     with Wire([refuse(400, "max_tokens, max_completion_tokens, stream_options are not supported")]) as wire:
         with pytest.raises(ModelError):
@@ -407,6 +419,7 @@ THOUGHT: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.case("D8")
 def test_a_claude_model_gets_cache_marks_and_its_thinking_back() -> None:
     with Wire([events(*THOUGHT)], name="anthropic/claude-sonnet-4-5") as wire:
         completion = wire.complete()
@@ -464,3 +477,60 @@ def test_the_import_leaves_no_trace_that_a_project_could_notice() -> None:
     with Wire([Said(text="x")]) as wire:
         wire.complete()
     assert os.environ["LITELLM_MODE"] == "PRODUCTION"  # noqa: TID251  # a stray .env file is not read
+
+
+@pytest.mark.case("E2")
+@pytest.mark.parametrize("body", [{"choices": None}, {"error": {"message": "upstream broke", "code": 502}}])
+def test_a_reply_of_status_200_that_is_none_is_asked_for_a_bounded_number_of_times(body: Any) -> None:
+    with Wire([answer_json(body)]) as wire:
+        with pytest.raises(ModelError, match=r"tried 6 times") as caught:
+            RetryingModel(wire.model, sleep=lambda _: None).complete(HELLO, lambda _: None)
+        assert len(wire.provider.seen) == 6
+    assert "upstream broke" in str(caught.value) or "no message in the reply" in str(caught.value)
+
+
+@pytest.mark.case("E4")
+@pytest.mark.parametrize("status", [529, 503])
+def test_three_overloaded_answers_and_then_a_good_one_are_four_requests(status: int) -> None:
+    slept: list[float] = []
+    answers: list[Answer] = [*[refuse(status, "overloaded")] * 3, say("here")]
+    with Wire(answers) as wire:
+        model = RetryingModel(wire.model, sleep=slept.append, uniform=lambda low, high: high)
+        assert model.complete(HELLO, lambda _: None).message.content == "here"
+        assert len(wire.provider.seen) == 4
+    assert slept == [2, 4, 8]
+
+
+@pytest.mark.case("E4")
+@pytest.mark.parametrize(
+    ("answer", "requests", "waits"),
+    [
+        pytest.param(refuse(429, "slow down", retry_after="2"), 2, [2], id="two seconds"),
+        pytest.param(refuse(429, "slow down", retry_after="11000"), 1, [], id="hours"),
+        pytest.param(refuse(429, "You exceeded your current quota", code="insufficient_quota"), 1, [], id="quota"),
+        pytest.param(refuse(429, "slow", retry_after="Fri, 01 May 2026 12:00:20 GMT"), 2, [20], id="a date"),
+    ],
+)  # fmt: skip
+def test_a_wait_is_kept_where_it_is_short_and_told_where_it_is_long(
+    answer: Answer, requests: int, waits: list[float]
+) -> None:
+    slept: list[float] = []
+    noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    with Wire([answer, say("here")], now=lambda: noon) as wire:
+        model = RetryingModel(wire.model, sleep=slept.append, now=lambda: noon)
+        if waits:
+            assert model.complete(HELLO, lambda _: None).message.content == "here"
+        else:
+            with pytest.raises(ModelError, match=r"until 2026-|Check the account"):
+                model.complete(HELLO, lambda _: None)
+        assert len(wire.provider.seen) == requests
+    assert slept == waits
+
+
+@pytest.mark.case("E7")
+def test_a_model_without_a_price_costs_an_unknown_sum_and_never_nothing() -> None:
+    for name in ("openai/fake", "openai/gpt-4.1-of-somebody"):
+        with Wire([say("x")], name=name) as wire:
+            usage = wire.complete().usage
+        assert usage is not None
+        assert usage.cost_usd is None

@@ -8,6 +8,7 @@ def refused(text: str, status: int = 400) -> ProviderFault:
     return ProviderFault(text=text, status=status)
 
 
+@pytest.mark.case("E8")
 def test_a_parameter_is_renamed_once_and_then_dropped() -> None:
     parameters = Parameters({})
     text = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
@@ -18,6 +19,7 @@ def test_a_parameter_is_renamed_once_and_then_dropped() -> None:
     assert not {"max_tokens", "max_completion_tokens"} & set(parameters.sent(9))
 
 
+@pytest.mark.case("E8")
 def test_only_the_named_parameter_is_dropped_and_that_is_remembered() -> None:
     parameters = Parameters({"temperature": 0.2, "top_p": 0.9})
     assert parameters.learn(refused("Unsupported value: 'temperature' does not support 0.2 with this model."))

@@ -22,6 +22,7 @@ def test_a_model_is_found_with_and_without_its_prefix() -> None:
     assert facts_of("gemini/gemini-2.5-pro").window == 1_048_576
 
 
+@pytest.mark.case("E7")
 @pytest.mark.parametrize(
     "name", ["openai/claude-sonnet-4-5", "nobody/gpt-5", "openai/fake", "fake", "", "sample_spec"]
 )
@@ -29,6 +30,7 @@ def test_a_name_is_never_matched_by_its_tail_alone(name: str) -> None:
     assert registry.facts(name) is None
 
 
+@pytest.mark.case("E7")
 def test_the_price_counts_cached_tokens_at_their_own_rate() -> None:
     # claude-sonnet-4-5: 3, 15, 0.30 and 3.75 dollars per million tokens.
     usage = Usage(input_tokens=1050, output_tokens=20, cached_input_tokens=700, cache_write_tokens=300)
@@ -42,6 +44,7 @@ def test_a_long_prompt_is_priced_at_its_tier() -> None:
     assert facts.cost_usd(Usage(input_tokens=200_001)) == pytest.approx(200_001 * 2.5e-6)
 
 
+@pytest.mark.case("E7")
 def test_a_price_of_zero_is_an_unknown_price() -> None:
     assert facts_of("ollama_chat/llama3").cost_usd(Usage(input_tokens=5)) is None
     assert facts_of("gemini/gemma-3-27b-it").cost_usd(Usage(input_tokens=5)) is None
@@ -78,3 +81,12 @@ def test_choosing_a_model_imports_neither_litellm_nor_an_http_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+@pytest.mark.case("E7")
+def test_prices_are_per_token_in_every_entry() -> None:
+    ours = ("input_cost_per_token", "output_cost_per_token", "cache_read_input", "cache_creation_input")
+    for name in registry._entries():
+        for key, price in facts_of(name).prices.items():
+            # The dearest model takes some 600 dollars per million; a price per thousand would be far above this.
+            assert not key.startswith(ours) or price < 0.001, (name, key, price)

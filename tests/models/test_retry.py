@@ -34,6 +34,7 @@ class Retrying:
         return self.model.complete(Request(messages=(user("x"),), max_tokens=1), lambda _: None)
 
 
+@pytest.mark.case("E4")
 def test_a_fault_that_passes_is_waited_for() -> None:
     run = Retrying(error("throttle", retry_after_s=2), error("server"), text("there"))
     assert run.complete().message.content == "there"
@@ -57,6 +58,7 @@ def test_the_last_error_tells_how_often_it_was_tried() -> None:
     assert len(run.slept) == 5
 
 
+@pytest.mark.case("E4")
 def test_a_long_wait_is_not_waited_for_and_its_end_is_told() -> None:
     run = Retrying(error("throttle", "busy", retry_after_s=11_000))
     with pytest.raises(ModelError, match=r"busy The provider asks to wait 11000 s, until \d{4}-") as caught:
