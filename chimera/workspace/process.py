@@ -137,7 +137,7 @@ class CommandRunner:
             _end(still_there, self._grace_s, time.sleep)
         self._left.clear()
         if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            _remove(self._scratch)
             self._scratch = None
 
     def _start(self, arguments: list[str], descriptors: tuple[int, ...]) -> subprocess.Popen[bytes]:
@@ -267,6 +267,14 @@ def _end(
             process_table.send(targets, signal.SIGKILL)
             time.sleep(_POLL_S / 10)
             targets = find() | process_table.still(targets)
+
+
+def _remove(folder: Path) -> None:
+    # Caches of packages may hold folders that were made read-only, which stop all but root.
+    for path, _, _ in os.walk(folder):
+        with suppress(OSError):
+            Path(path).chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

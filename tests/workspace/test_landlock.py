@@ -239,7 +239,10 @@ class TestLimits:
     def test_processes_are_bounded_where_they_are_counted_by_namespace(
         self, runner: CommandRunner, backend: SandboxBackend
     ) -> None:
-        told = int(runner.run("ulimit -u", 60).output)
+        told = runner.run("ulimit -u", 60).output.decode().strip()
 
-        outside = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-        assert told == (4096 if backend == "bwrap" else outside)
+        most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+        outside = "unlimited" if most == resource.RLIM_INFINITY else str(most)
+        counted = tuple(map(int, os.uname().release.split(".")[:2])) >= (5, 14)
+        bounded = backend == "bwrap" and counted and (outside == "unlimited" or most > 4096)
+        assert told == ("4096" if bounded else outside)
