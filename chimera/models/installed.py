@@ -1,0 +1,80 @@
+"""What is installed that must not be: releases of litellm known to steal keys, code that starts with every Python."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.metadata
+import site
+import sysconfig
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+DENIED_LITELLM = ("1.82.7", "1.82.8", "1.107.*")
+"""1.82.7 and 1.82.8 (24 March 2026) sent keys away; 1.107.0 was named compromised in October 2026 by the maker of a
+checking tool, and nobody has cleared it."""
+_DENIED_PATH_FILES = ("litellm_init.pth",)
+# Made by tools that record no owner.
+_USUAL_PATH_FILES = ("_virtualenv.pth", "*-nspkg.pth", "__editable__*.pth")
+
+
+def litellm_version() -> str | None:
+    """The installed release, without importing it."""
+    try:
+        return importlib.metadata.version("litellm")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def package_folders() -> tuple[Path, ...]:
+    """Where this Python finds installed packages and the `.pth` files that it reads at its start."""
+    paths = sysconfig.get_paths()
+    folders = [paths["purelib"], paths["platlib"], *site.getsitepackages()]
+    if site.ENABLE_USER_SITE:
+        folders.append(site.getusersitepackages())
+    return tuple(dict.fromkeys(Path(folder) for folder in folders))
+
+
+def installation_faults(version: str | None, folders: Iterable[Path]) -> tuple[str, ...]:
+    """Why nothing should be run with this installation, one sentence each; empty if nothing speaks against it.
+
+    Args:
+        version: of litellm; None if it is not installed.
+        folders: as of `package_folders`.
+    """
+    return (*_version_faults(version), *_path_file_faults([folder for folder in folders if folder.is_dir()]))
+
+
+def _version_faults(version: str | None) -> Iterator[str]:
+    if version is not None and any(fnmatch.fnmatch(version, denied) for denied in DENIED_LITELLM):
+        yield (
+            f"litellm {version} is one of the releases that must not run ({', '.join(DENIED_LITELLM)}): "
+            "uninstall it and change every key that this machine holds"
+        )
+
+
+def _path_file_faults(folders: list[Path]) -> Iterator[str]:
+    for file in (file for folder in folders for file in sorted(folder.glob("*.pth"))):
+        if file.name in _DENIED_PATH_FILES:
+            yield f"{file} is part of a release of litellm that steals keys: remove it, and change every key"
+        elif _starts_code(file) and not _has_owner(file):
+            yield f"{file} starts code with every Python and belongs to no installed package: find out why, or remove it"
+
+
+def _starts_code(file: Path) -> bool:
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    # As the module site reads them.
+    return any(line.startswith(("import ", "import\t")) for line in lines)
+
+
+def _has_owner(file: Path) -> bool:
+    if any(fnmatch.fnmatch(file.name, usual) for usual in _USUAL_PATH_FILES):
+        return True
+    return any(
+        line.partition(",")[0].strip('"') == file.name
+        for record in file.parent.glob("*.dist-info/RECORD")
+        for line in record.read_text(encoding="utf-8", errors="replace").splitlines()
+        if file.name in line
+    )
