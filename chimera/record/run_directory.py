@@ -15,6 +15,7 @@ from typing import Any
 
 from chimera.errors import RecordError
 from chimera.record.events import DURABLE, NOT_RECORDED, Event
+from chimera.record.redaction import Redactor
 
 RUNS = "runs"
 EVENTS = "events.jsonl"
@@ -25,6 +26,8 @@ class RunFiles:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.redactor = Redactor()
+        """Takes secrets out of archives, and out of file text that is put back after a compaction."""
         try:
             for folder in (self.outputs, self.archive, self.spool):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -64,7 +67,7 @@ class RunFiles:
         """Write an archive and return its name."""
         name = self.next_archive()
         self._archives += 1
-        _write_private(self.archive / name.rpartition("/")[2], text.encode())
+        _write_private(self.archive / name.rpartition("/")[2], self.redactor.text(text).encode())
         return name
 
     def keep_output(self, text: str, spool: Path | None = None) -> str:

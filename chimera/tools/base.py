@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from chimera.core.outputs import ToolOutput
 from chimera.errors import ToolError
+from chimera.record.redaction import Redactor
+from chimera.tools.redacted_output import redacted_output
 from chimera.tools.schema import check_arguments, parse_arguments
 
 __all__ = ["Approve", "Effect", "Tool", "ToolOutput", "ToolSet", "failed"]
@@ -48,9 +50,19 @@ Approve = Callable[[Tool, Mapping[str, Any]], None]
 class ToolSet:
     """The tools of a run, in the fixed order in which they are advertised."""
 
-    def __init__(self, tools: Sequence[Tool], *, approve: Approve | None = None) -> None:
+    def __init__(
+        self, tools: Sequence[Tool], *, approve: Approve | None = None, redactor: Redactor | None = None
+    ) -> None:
+        """Keep the tools.
+
+        Args:
+            tools: in the order in which they are advertised.
+            approve: asked before each call; None lets all of them run.
+            redactor: takes known secrets out of every output; None takes out what is a secret by its form.
+        """
         self._tools = {tool.name: tool for tool in tools}
         self._approve = approve
+        self._redactor = redactor or Redactor()
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -65,16 +77,29 @@ class ToolSet:
         return tuple(tool.schema() for tool in self._tools.values())
 
     def run(self, name: str, arguments: str) -> ToolOutput:
-        """Run one call. `arguments` is the JSON text as the model wrote it."""
+        """Run one call. `arguments` is the JSON text as the model wrote it. No secret comes out."""
+        return redacted_output(self._output(name, arguments), self._redactor)
+
+    def _output(self, name: str, arguments: str) -> ToolOutput:
         try:
             tool = self._find(name)
             values = check_arguments(_parsed(arguments, tool), tool.parameters, tool=name)
+            if tool.effect == "edit":
+                self._check_marks(arguments)
             if self._approve is not None:
                 self._approve(tool, values)
             return _run(tool, values)
         except ToolError as error:
             return failed(
                 str(error), digest=f"{name} failed: {str(error).splitlines()[0][:100] if str(error) else ''}"
+            )
+
+    def _check_marks(self, arguments: str) -> None:
+        """A mark in new text would overwrite the secret that it stands for."""
+        if marks := self._redactor.marks_in(arguments):
+            raise ToolError(
+                f"{marks[0]} stands for a secret that you were not shown, so the text cannot be matched or written with "
+                "it. Nothing was changed. Leave the lines with secrets out: edit the lines around them with edit_file."
             )
 
     def _find(self, name: str) -> Tool:

@@ -46,10 +46,13 @@ _ALLOWED = frozenset(
 )
 _ALLOWED_PREFIX = "LC_"
 _SECRET_NAME = re.compile(
-    r"(?:^|_)(?:API_?KEY|ACCESS_?KEY|KEY|SECRETS?|TOKENS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH)(?:_|$)",
+    r"(?:^|_)(?:API_?KEYS?|ACCESS_?KEY|KEYS?|SECRETS?|TOKENS?|PASSPHRASE|CREDENTIALS?|CREDS|AUTH|PAT|DSN|COOKIE)(?:_|$)"
+    r"|(?:PASSWORD|PASSWD|APIKEY|SECRET|TOKEN)(?:_|$)|_PWD$",
     re.IGNORECASE,
 )
 _SECRET_LENGTH = 8
+# One in 64 of these begins with the slash that otherwise tells a path.
+_AWS_SECRET = re.compile(r"/[A-Za-z0-9/+]{39}")
 # A program that waits for a person would hang: nobody watches. Nobody reads colours either.
 _FIXED = {
     "DEBIAN_FRONTEND": "noninteractive",
@@ -73,7 +76,7 @@ def child_environment(
 
     `extra` holds variables that chimera or the user adds by name; they win over everything and are not filtered.
     """
-    secrets = {value for name, value in environment.items() if is_secret_name(name) and _is_secret(value)}
+    secrets = set(secret_variables(environment).values())
     child = {
         name: value
         for name, value in environment.items()
@@ -85,9 +88,17 @@ def child_environment(
     return child | _FIXED | dict(extra or {})
 
 
+def secret_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that hold a key, token or password: by their names, or because one of those has the same value."""
+    named = {name: value for name, value in environment.items() if is_secret_name(name) and _is_secret(value)}
+    values = set(named.values())
+    return named | {name: value for name, value in environment.items() if value in values}
+
+
 def _is_secret(value: str) -> bool:
-    # A variable named like a key may hold the path of a key file, which may be the path of something else too.
-    return len(value) >= _SECRET_LENGTH and not value.startswith("/")
+    # A variable named like a key may hold the path of a key file or socket, which may be the path of something else too.
+    is_path = value.startswith("/") and not (_AWS_SECRET.fullmatch(value) and not os.path.lexists(value))
+    return len(value) >= _SECRET_LENGTH and not is_path
 
 
 def is_secret_name(name: str) -> bool:
