@@ -30,12 +30,21 @@ def without_landlock(argv: Sequence[str]) -> list[str]:
     return _filtered(argv, _NO_LANDLOCK)
 
 
+def without_namespaces(argv: Sequence[str]) -> list[str]:
+    """The command that runs `argv` where user namespaces are refused, as AppArmor does on some systems."""
+    return _filtered(argv, _no_namespaces())
+
+
 def unconfinable(argv: Sequence[str]) -> list[str]:
     """The command that runs `argv` where neither bubblewrap nor Landlock works."""
-    # What confined commands may not do takes bubblewrap its namespaces, as AppArmor does on some systems.
-    no_namespaces = system_call_filter(os.uname().machine, sockets="usual")
-    assert no_namespaces is not None
-    return _filtered(argv, _NO_LANDLOCK, no_namespaces)
+    return _filtered(argv, _NO_LANDLOCK, _no_namespaces())
+
+
+def _no_namespaces() -> bytes:
+    # What confined commands may not do takes bubblewrap its namespaces.
+    program = system_call_filter(os.uname().machine, sockets="usual")
+    assert program is not None
+    return program
 
 
 def _filtered(argv: Sequence[str], *programs: bytes) -> list[str]:

@@ -11,6 +11,7 @@ from chimera.cli.bench import bench
 from chimera.cli.completion import completion
 from chimera.cli.demo import demo
 from chimera.cli.diff import diff
+from chimera.cli.doctor import doctor
 from chimera.cli.floor import floor
 from chimera.cli.options import GroupedCommand
 from chimera.cli.replay import replay
@@ -52,5 +53,6 @@ app.command(cls=GroupedCommand, short_help="Play recorded runs in other windows,
 app.command(cls=GroupedCommand, short_help="Show the fixed cost of every step.")(floor)
 app.command(short_help="Count the tokens of the tool schemas.")(schema_bench)
 app.command(cls=GroupedCommand, short_help="Run and grade benchmark tasks.")(bench)
+app.command(cls=GroupedCommand, short_help="Find out what works here.")(doctor)
 app.command(short_help="Watch a complete run, without any key.")(demo)
 app.command(short_help="Print the completion script of a shell.")(completion)
