@@ -6,6 +6,8 @@ Nothing in a repository configures chimera: the settings file lies in the user's
 from __future__ import annotations
 
 import difflib
+import json
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -20,6 +22,7 @@ SandboxLevel = Literal["read-only", "workspace-write", "danger-full-access"]
 CompactionMode = Literal["mask", "note", "summary"]
 
 DEFAULT_MAX_STEPS = 50
+MOST_WINDOW = 1_000_000_000
 ENVIRONMENT_PREFIX = "CHIMERA_"
 _CHOICES: dict[str, tuple[str, ...]] = {
     "mode": get_args(Mode),
@@ -70,22 +73,35 @@ class Config:
             value = getattr(self, name)
             if value is not None and value not in choices:
                 raise ConfigError(f"{name} is {value!r}; it must be one of: {', '.join(choices)}")
-        for name, low in (("window", 1), ("keep_turns", 1), ("max_steps", 1)):
+        self._check_numbers()
+        if self.verify is not None and (not self.verify.strip() or "\0" in self.verify):
+            raise ConfigError(f"verify is {self.verify!r}; it must be a command")
+        if isinstance(self.tools, str):
+            raise ConfigError(f"tools is {self.tools!r}; it must be a list of names")
+        try:
+            json.dumps(dict(self.model_options))
+        except (TypeError, ValueError) as fault:
+            raise ConfigError(f"model_options holds what is no JSON value: {fault}") from fault
+        if self.mode == "yolo" and self.sandbox != "danger-full-access":
+            raise ConfigError(
+                "mode yolo asks nothing and confines nothing: say so with --sandbox danger-full-access"
+            )
+
+    def _check_numbers(self) -> None:
+        for name, most in (("window", MOST_WINDOW), ("keep_turns", math.inf), ("max_steps", math.inf)):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < low):
-                raise ConfigError(f"{name} is {value!r}; it must be a whole number, {low} or more")
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if value is not None and not (whole and 1 <= value <= most):
+                limit = f" and at most {most:,}" if most < math.inf else ""
+                raise ConfigError(f"{name} is {value!r}; it must be a whole number, 1 or more{limit}")
         for name in ("budget_fraction", "trigger"):
             value = getattr(self, name)
             if value is not None and not 0 < value <= 1:
                 raise ConfigError(f"{name} is {value!r}; it must be above 0 and at most 1")
         for name in ("max_cost", "max_seconds"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and not 0 < value < math.inf:
                 raise ConfigError(f"{name} is {value!r}; it must be above 0")
-        if self.mode == "yolo" and self.sandbox != "danger-full-access":
-            raise ConfigError(
-                "mode yolo asks nothing and confines nothing: say so with --sandbox danger-full-access"
-            )
 
 
 FIELD_NAMES = tuple(f.name for f in fields(Config))
@@ -116,7 +132,7 @@ def load_config(
     if "workspace" in values:
         values["workspace"] = Path(values["workspace"])
     if values.get("tools") is not None:
-        values["tools"] = tuple(values["tools"])
+        values["tools"] = values["tools"] if isinstance(values["tools"], str) else tuple(values["tools"])
     try:
         return replace(Config(), **values)
     except TypeError as fault:

@@ -14,6 +14,8 @@ Keep = Callable[[ToolOutput], str]
 not kept yet."""
 
 _MARK_TOKENS = 32
+# A result of this size is hardly longer than the line that would stand for it.
+_SMALL_TOKENS = 24
 _SHRINK = 0.95
 
 
@@ -34,13 +36,14 @@ def admit(
     level = water_level(sizes, cap - counter.message(assistant) - overhead)
     messages = []
     for call, output, size in zip(assistant.tool_calls, outputs, sizes, strict=True):
-        content, digest = output.text, output.digest
-        shows = tuple(fact for fact in output.facts if isinstance(fact, FileRead))
-        if size > level:
-            name = output.kept or keep(output)
-            digest = f"{digest}; in full: {name}"
-            content, shows = cut(output, size, level, counter, name=name), ()
-        messages.append(tool_result(call.id, content or "(no output)", digest=digest, shows=shows))
+        if size <= max(level, _SMALL_TOKENS):
+            shows = tuple(fact for fact in output.facts if isinstance(fact, FileRead))
+            content = output.text or "(no output)"
+            messages.append(tool_result(call.id, content, digest=output.digest, shows=shows))
+            continue
+        where = f"{'in full' if output.whole else 'its beginning'}: {output.kept or keep(output)}"
+        content = cut(output, size, level, counter, where=where)
+        messages.append(tool_result(call.id, content, digest=f"{output.digest}; {where}", kept=True))
     return tuple(messages)
 
 
@@ -56,22 +59,23 @@ def water_level(sizes: Sequence[int], room: int) -> int:
     return max(ordered, default=0)
 
 
-def cut(output: ToolOutput, size: int, cap: int, counter: TokenCounter, *, name: str) -> str:
-    """Head and tail of an output within a cap, or its digest where there is no room for them.
+def cut(output: ToolOutput, size: int, cap: int, counter: TokenCounter, *, where: str) -> str:
+    """Head and tail of an output within a cap, or one line where there is no room for them.
 
-    What was left out is said at the place where it is missing, with the name under which all of it can be read.
+    What was left out is said at the place where it is missing, with the name under which it can be read.
     """
     text = output.text
     room = cap - _MARK_TOKENS
     characters = len(text) * room // max(size, 1) if room > _MARK_TOKENS else 0
     while characters > 0:
         head, tail = _ends(text, characters)
-        content = head + _mark(output, head, tail, name) + tail
+        content = head + _mark(output, head, tail, where) + tail
         count = counter.text(content)
         if count <= cap:
             return content
         characters = int(characters * min(_SHRINK, cap / count))
-    return f"[{output.digest}; {_measure(text, output.size)}; in full: {name}]"
+    line = f"[{output.digest}; {_measure(text, output.size)}; {where}]"
+    return line if counter.text(line) <= max(cap, _MARK_TOKENS) else f"[cut; {where}]"
 
 
 def _ends(text: str, characters: int) -> tuple[str, str]:
@@ -85,11 +89,11 @@ def _ends(text: str, characters: int) -> tuple[str, str]:
     return head, tail
 
 
-def _mark(output: ToolOutput, head: str, tail: str, name: str) -> str:
+def _mark(output: ToolOutput, head: str, tail: str, where: str) -> str:
     whole = output.size if output.size is not None else len(output.text.encode())
     missing = max(0, whole - len((head + tail).encode()))
     lead = "" if head.endswith("\n") else "\n"
-    return f"{lead}[... {missing:,} of {whole:,} bytes left out; in full: {name} ...]\n"
+    return f"{lead}[... {missing:,} of {whole:,} bytes left out; {where} ...]\n"
 
 
 def _measure(text: str, size: int | None) -> str:

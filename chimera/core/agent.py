@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from chimera import prompts
@@ -19,7 +20,7 @@ from chimera.core.replies import Reply, broken_calls, read_reply
 from chimera.core.state import Limits, RunResult, RunState, Stop, StopReason
 from chimera.core.summary import Summariser
 from chimera.core.tokens import TokenCounter
-from chimera.errors import ContextOverflowError, ModelAuthError, ModelError
+from chimera.errors import ContextOverflowError, ModelAuthError, ModelError, RecordError
 from chimera.record.events import Emit, Event
 from chimera.record.run_directory import RunFiles
 from chimera.tools.base import ToolSet, failed
@@ -32,15 +33,21 @@ MAX_VERIFICATIONS = 3
 _INLINE_OUTPUT_BYTES = 16 * 1024
 _CUT = failed(prompts.CUT, digest="not run, the message was cut")
 
-Verify = Callable[[], ToolOutput]
-"""Runs the user's check; its output carries one `CommandRun` fact."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verify:
+    """The user's check, which decides whether an answer counts."""
+
+    command: str
+    run: Callable[[], ToolOutput]
+    """Never raises for a command that fails or cannot be started."""
 
 
 class Interrupted(KeyboardInterrupt):
     """A signal asked the run to stop. Its argument is the signal's name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Agent:
     """A model, tools and a workspace, and the loop that brings them together. One run at a time."""
 
@@ -65,13 +72,16 @@ class Agent:
             task: what to do; verbatim in every request.
             past: steps of the same task to go on from, instead of a fresh start.
         """
-        state = self._begin(task, past)
+        state = self._context.begin(self.system, task, self.budget, self.clock())
         try:
+            self._introduce(state, task, past)
             while state.stop is None:
                 self.step(state)
+            self._context.conclude(state)
         except KeyboardInterrupt as signal:
             state.stop = _interrupted(signal)
-        self._context.conclude(state)
+        except RecordError as fault:
+            state.stop = Stop(StopReason.STATE_UNWRITABLE, message=str(fault))
         return RunResult.of(state, model=self.model.name)
 
     def step(self, state: RunState) -> None:
@@ -93,7 +103,7 @@ class Agent:
         else:
             self._answer(state, reply)
 
-    @property
+    @cached_property
     def _context(self) -> Context:
         return Context(
             counter=self.counter,
@@ -105,8 +115,7 @@ class Agent:
             summariser=Summariser(model=self.model, counter=self.counter, emit=self.emit),
         )
 
-    def _begin(self, task: str, past: Past | None) -> RunState:
-        state = self._context.begin(self.system, task, self.budget, self.clock())
+    def _introduce(self, state: RunState, task: str, past: Past | None) -> None:
         if past is not None:
             recall(self._context, state, past)
         self._emit(
@@ -131,7 +140,6 @@ class Agent:
                 f"The context window of {self.model.name!r} is unknown: assuming {self.budget.window.tokens:,} tokens. "
                 "Set it with --window.",
             )
-        return state
 
     def _complete(self, state: RunState) -> Completion | None:
         """One completion. A refusal for size is answered once with a smaller request; other faults stop the run."""
@@ -174,17 +182,15 @@ class Agent:
         if state.bad_completions < MAX_BAD_COMPLETIONS:
             return None
         why = reply.fault or "The arguments of its calls were not JSON objects."
-        message = (
-            f"{MAX_BAD_COMPLETIONS} replies in a row could not be used; the model was told of the last: {why}"
-        )
+        message = f"{MAX_BAD_COMPLETIONS} replies in a row could not be used. The last one: {why}"
         return Stop(StopReason.BAD_COMPLETION, message=message)
 
     def _run_calls(self, state: RunState, reply: Reply) -> None:
         """Run the calls in order; each gets exactly one result, and the turn joins the history whole."""
         calls = reply.message.tool_calls
         outputs = [
-            self._run_call(state, call, text, run=not reply.cut or call is calls[-1])
-            for call, text in zip(calls, reply.arguments, strict=True)
+            self._run_call(state, call, name, text, run=not reply.cut or call is calls[-1])
+            for call, name, text in zip(calls, reply.names, reply.arguments, strict=True)
         ]
         verdict = state.progress.judge(
             (call.name, text, output.text, output.ok)
@@ -197,9 +203,11 @@ class Agent:
             message = "The same calls kept bringing the same results, or every call failed. See the record of the run."
             state.stop = Stop(StopReason.NO_PROGRESS, message=message)
 
-    def _run_call(self, state: RunState, call: ToolCall, arguments: str, *, run: bool) -> ToolOutput:
+    def _run_call(
+        self, state: RunState, call: ToolCall, name: str, arguments: str, *, run: bool
+    ) -> ToolOutput:
         self._emit("tool_started", step=state.steps, id=call.id, name=call.name, arguments=arguments)
-        output = self._timed(state, call, lambda: self.tools.run(call.name, arguments) if run else _CUT)
+        output = self._timed(state, call, lambda: self.tools.run(name, arguments) if run else _CUT)
         learn(state, output)
         if output.plan is not None:
             tasks = [{"title": task.title, "status": task.status} for task in output.plan.tasks]
@@ -246,18 +254,20 @@ class Agent:
     def _verified(self, state: RunState, reply: Reply, verify: Verify) -> bool:
         call = ToolCall(id=f"verify_{state.steps}", name="verify", arguments="{}")
         self._emit("tool_started", step=state.steps, id=call.id, name=call.name, arguments=call.arguments)
-        output = self._timed(state, call, verify)
-        (run,) = (fact for fact in output.facts if isinstance(fact, CommandRun))
-        state.ledger.verification = Verification(command=run.command, passed=output.ok, error=run.error)
+        output = self._timed(state, call, verify.run)
+        runs = [fact for fact in output.facts if isinstance(fact, CommandRun)]
+        error = runs[0].error if runs else output.text
+        state.ledger.verification = Verification(command=verify.command, passed=output.ok, error=error)
         if output.ok:
             return True
         state.failed_verifications += 1
         left = MAX_VERIFICATIONS - state.failed_verifications
         if left == 0:
-            message = f"The check `{run.command}` failed {MAX_VERIFICATIONS} times: {run.error}"
+            message = f"The check `{verify.command}` failed {MAX_VERIFICATIONS} times: {error}"
             state.stop = Stop(StopReason.VERIFY_FAILED, message=message)
             return False
-        text = prompts.verification_failed(run.command, output.text, attempts_left=left)
+        shown = self._context.cut_to_turn(state, reply.message, output)
+        text = prompts.verification_failed(verify.command, shown, attempts_left=left)
         self._context.answer_back(state, reply.message, text)
         return False
 

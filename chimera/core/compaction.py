@@ -7,7 +7,7 @@ becomes one factual line) or removed as wholes; state and note come from the cal
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from chimera.core.context_budget import (
@@ -21,7 +21,16 @@ from chimera.core.context_budget import (
 )
 from chimera.core.history import History, Turn
 from chimera.core.messages import Message
-from chimera.core.restoration import Restored, frame, render_file, render_note, render_plan, render_summary
+from chimera.core.outputs import one_line
+from chimera.core.restoration import (
+    Restored,
+    frame,
+    render_file,
+    render_note,
+    render_plan,
+    render_summary,
+    shows_whole,
+)
 from chimera.core.tokens import TokenCounter
 
 
@@ -35,6 +44,8 @@ class Compaction:
     """True only if the history is smaller by the minimum gain and now fits below the trigger."""
     before: int
     after: int
+    parts_before: dict[str, int]
+    """Size before, by part: fixed, context, turns."""
     parts: dict[str, int]
     """Size after, by part: fixed, follow_up, plan, file, summary, note, turns."""
     kept_turns: int
@@ -46,8 +57,14 @@ class Compaction:
     """The result lies between target and trigger: the next compaction will not be far."""
     failure: Part | None = None
     """Where nothing changed: the part that is in the way."""
+    file_shown: bool = False
+    """Whether the file being edited was put back whole."""
     archive: str = ""
     """The text that is no longer in the history, whole, for people and for `search`."""
+
+
+# A note that leaves something out may need a few tokens more for the count of it.
+_NOTE_SLACK = 24
 
 
 def compact(
@@ -62,16 +79,15 @@ def compact(
     unchanged = _unchanged(history, before, room)
     if not history.turns:
         return replace(unchanged, failure="pinned")
-    left = room.trigger - 1 - room.fixed - history.turns[-1].tokens
+    least = room.fixed + history.turns[-1].tokens
+    left = room.trigger - 1 - least
     if left < 0:
-        return replace(unchanged, failure="tail")
+        return replace(unchanged, failure="tail", after=least)
 
     parts = _restored_parts(restored, room, left, counter)
     fit = _fit(history, parts, restored.archive, budget, room, counter)
     # Now that it is known which turns stay, nothing that they show need be repeated.
-    again = fit.with_parts(
-        history, _restored_parts(restored, room, left, counter, kept=fit.history.turns), counter
-    )
+    again = fit.with_parts(history, _without_what_is_shown(parts, restored, fit, counter), counter)
     fit = again if again.total <= max(fit.total, room.target) else fit
     if before - fit.total < room.min_gain or fit.total >= room.trigger:
         pinned = room.fixed + sum(map(counter.text, parts.values())) >= room.trigger
@@ -82,7 +98,9 @@ def compact(
         changed=True,
         before=before,
         after=fit.total,
+        parts_before=unchanged.parts_before,
         parts={"fixed": room.fixed, **sizes, "turns": sum(turn.tokens for turn in fit.history.turns)},
+        file_shown=restored.file is not None and shows_whole(fit.parts["file"], restored.file),
         kept_turns=sum(not turn.masked for turn in fit.history.turns),
         masked_turns=sum(turn.masked for turn in fit.history.turns),
         removed_turns=len(fit.removed),
@@ -147,30 +165,39 @@ def mask(turn: Turn, archive: str, counter: TokenCounter) -> Turn:
 def _masked(reply: Message, archive: str) -> Message:
     if reply.role != "tool":
         return reply
-    where = "" if "in full: " in reply.digest else f"; in full: {archive}"
-    line = f"[{reply.digest or 'result'}; {len(reply.content.splitlines())} lines{where}]"
+    where = "" if reply.kept else f"; in full: {archive}"
+    line = f"[{one_line(reply.digest) or 'result'}; {len(reply.content.splitlines())} lines{where}]"
     return replace(reply, content=line, shows=()) if len(line) < len(reply.content) else reply
 
 
-def _restored_parts(
-    restored: Restored, room: Room, left: int, counter: TokenCounter, kept: Sequence[Turn] = ()
-) -> dict[str, str]:
+def _restored_parts(restored: Restored, room: Room, left: int, counter: TokenCounter) -> dict[str, str]:
     """The user's newest message whole; plan, file, summary and note each within its cap and within what is left."""
-    messages = [message for turn in kept for message in turn.messages()]
-    spoken = any(message.role == "user" and restored.follow_up in message.content for message in messages)
-    follow_up = "" if spoken else restored.follow_up
-    left -= counter.text(frame({"follow_up": follow_up})) + 8
+    left -= counter.text(frame({"follow_up": restored.follow_up})) + 8
     verification = restored.ledger.verification
     plan = render_plan(restored.plan, verification, min(room.share(PLAN_SHARE), left), counter)
     left -= counter.text(plan)
     file = render_file(restored.file, min(room.share(FILE_SHARE), left), counter)
     left -= counter.text(file)
     summary = render_summary(restored.summary)
-    left -= counter.text(summary)
     share = SUMMARY_SHARE if summary else NOTE_SHARE
+    left -= counter.text(summary)
+    note = render_note(restored, min(room.share(share), left), counter)
+    return {"follow_up": restored.follow_up, "plan": plan, "file": file, "summary": summary, "note": note}
+
+
+def _without_what_is_shown(
+    parts: dict[str, str], restored: Restored, fit: _Fit, counter: TokenCounter
+) -> dict[str, str]:
+    """The same parts, less what stands in the turns that stay anyway."""
+    messages = [message for turn in fit.history.turns for message in turn.messages()]
+    spoken = any(message.role == "user" and restored.follow_up in message.content for message in messages)
     shown = [read for message in messages for read in message.shows]
-    note = render_note(restored, min(room.share(share), left), counter, shown)
-    return {"follow_up": follow_up, "plan": plan, "file": file, "summary": summary, "note": note}
+    note = (
+        render_note(restored, counter.text(parts["note"]) + _NOTE_SLACK, counter, shown)
+        if shown
+        else parts["note"]
+    )
+    return {**parts, "follow_up": "" if spoken else restored.follow_up, "note": note}
 
 
 def _take(turns: Iterable[Turn], room: int, total: int, limit: int) -> tuple[list[Turn], int]:
@@ -186,12 +213,18 @@ def _take(turns: Iterable[Turn], room: int, total: int, limit: int) -> tuple[lis
 
 
 def _unchanged(history: History, before: int, room: Room) -> Compaction:
+    parts = {
+        "fixed": room.fixed,
+        "context": history.opening_tokens - history.task_tokens,
+        "turns": sum(turn.tokens for turn in history.turns),
+    }
     return Compaction(
         history=history,
         changed=False,
         before=before,
         after=before,
-        parts={"fixed": room.fixed, "turns": sum(turn.tokens for turn in history.turns)},
+        parts_before=parts,
+        parts=parts,
         kept_turns=sum(not turn.masked for turn in history.turns),
         masked_turns=sum(turn.masked for turn in history.turns),
         removed_turns=0,

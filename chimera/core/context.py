@@ -19,22 +19,25 @@ from chimera.core.context_budget import (
     floor_ledger,
 )
 from chimera.core.history import Turn
-from chimera.core.messages import Message, Usage, user
+from chimera.core.messages import Message, Usage, settled, user
 from chimera.core.model import Request, Window
 from chimera.core.outputs import ToolOutput
 from chimera.core.restoration import EditedFile, Restored
 from chimera.core.state import RunState, Stop, StopReason
-from chimera.core.summary import Summariser
-from chimera.core.tokens import TokenCounter
+from chimera.core.summary import MIN_SUMMARY_TOKENS, Summariser
+from chimera.core.tokens import FACTOR_RANGE, TokenCounter
 from chimera.errors import ContextOverflowError, ToolError
 from chimera.record.events import Emit, Event
 from chimera.record.run_directory import RunFiles
 from chimera.tools.known_files import KnownFiles
 from chimera.tools.schema_compact import compact_schema
+from chimera.tools.text_file import TextFile
 from chimera.workspace.paths import Workspace
 
 # A file above this is restored as one line: reading it at each compaction would cost more than it helps.
 _MAX_RESTORED_BYTES = 10 * 1024 * 1024
+# The sentences around the output of a failed check.
+_FRAME_TOKENS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,7 @@ class Context:
         """Compact if the request about to be sent is at or above the trigger. The stop if that cannot help."""
         if self._estimate(state) < self._room(state).trigger:
             return None
-        return self._compact(state)
+        return self._compact(state, state.steps + 1)
 
     def request(self, state: RunState) -> Request:
         """The next request, counted and recorded."""
@@ -87,29 +90,34 @@ class Context:
     def observe(self, state: RunState, reply: Message, usage: Usage | None) -> Usage:
         """Take a reply's usage into account, or our own estimate of it where the provider reports none."""
         estimate = self._estimate(state)
-        if usage is None or usage.input_tokens <= 0:
-            size = state.budget.calibration.size
-            known = usage.cost_usd if usage else None
-            usage = Usage(
-                input_tokens=size(estimate),
-                output_tokens=size(self.counter.message(reply)),
-                estimated=True,
-                cost_usd=known,
-            )
-        else:
-            state.budget = state.budget.observe(estimate, usage.input_tokens)
-        state.usage += usage
-        return usage
+        size = state.budget.calibration.size
+        settled_usage = settled(usage, size(estimate), size(self.counter.message(reply)))
+        if not settled_usage.estimated:
+            state.budget = state.budget.observe(estimate, settled_usage.input_tokens)
+        # Unreported, the prompt may have been as small as the lowest calibration would make it.
+        surely = estimate * FACTOR_RANGE[0] if settled_usage.estimated else settled_usage.input_tokens
+        state.accepted_tokens = max(state.accepted_tokens, int(surely))
+        state.usage += settled_usage
+        return settled_usage
 
     def admit(self, state: RunState, assistant: Message, outputs: Sequence[ToolOutput]) -> None:
         """Add a turn with the results of its calls, cut to what a turn may take."""
-        state.newest_outputs = tuple(outputs)
-        self._add(state, self._turn(state, assistant, outputs))
+        turn, state.newest_outputs = self._turn(state, assistant, outputs)
+        self._add(state, turn)
 
     def answer_back(self, state: RunState, assistant: Message, text: str) -> None:
         """Add a turn in which the loop itself answers a message without calls, and record the answer as added."""
         text = self.add_answer(state, assistant, text)
         self.emit(Event("message", {"role": "user", "source": "loop", "content": text}))
+
+    def cut_to_turn(self, state: RunState, assistant: Message, output: ToolOutput) -> str:
+        """The text of an output as far as it fits into a user message that answers `assistant`."""
+        size = self.counter.text(output.text)
+        cap = self._room(state).turn_cap - self.counter.message(assistant) - _FRAME_TOKENS
+        if size <= cap:
+            return output.text
+        where = f"{'in full' if output.whole else 'its beginning'}: {output.kept or self._keep(output)}"
+        return cut(output, size, cap, self.counter, where=where)
 
     def add_answer(self, state: RunState, assistant: Message, text: str) -> str:
         """Add a turn of a message without calls and an answer to it, cut to what a turn may take. Returns the answer."""
@@ -117,7 +125,7 @@ class Context:
         cap = self._room(state).turn_cap - self.counter.message(assistant)
         if size > cap:
             whole = ToolOutput(text=text, digest="output of the check")
-            text = cut(whole, size, cap, self.counter, name=self.files.keep_output(text))
+            text = cut(whole, size, cap, self.counter, where=f"in full: {self.files.keep_output(text)}")
         self.add_exchange(state, assistant, text)
         return text
 
@@ -130,8 +138,12 @@ class Context:
         """Believe a refusal: a smaller window, the newest results cut again, and a compaction if it takes one."""
         refused = self._estimate(state)
         size = state.budget.calibration.size(refused)
-        named = refusal.limit is not None and 0 < refusal.limit < state.budget.window.tokens
-        tokens = refusal.limit if named and refusal.limit else max(1, int(REFUSED_SHARE * size))
+        limit = refusal.limit or 0
+        # A limit below what was accepted before is another number that stands in the message.
+        named = state.accepted_tokens < limit < state.budget.window.tokens
+        tokens = limit if named else max(1, int(REFUSED_SHARE * size))
+        if named:
+            state.budget = state.budget.observe(refused, limit) if limit > size else state.budget
         state.budget = state.budget.with_window(Window(tokens=tokens, source="refusal"))
         self.warn(
             state,
@@ -139,7 +151,10 @@ class Context:
             f"({'as it says' if named else 'a guess: 0.85 of that request'}); --window sets it.",
         )
         self._cut_again(state)
-        if stop := self._check_floor(state) or self.fit(state):
+        if stop := self._check_floor(state):
+            return stop
+        stop = self._compact(state, state.steps)
+        if stop is not None and self._estimate(state) >= self._room(state).trigger:
             return stop
         if self._estimate(state) >= refused:
             return Stop(StopReason.CONTEXT_OVERFLOW, message=f"The request cannot be made smaller. {refusal}")
@@ -175,13 +190,22 @@ class Context:
             return None
         return Stop(StopReason.CANNOT_SHRINK, shortfall.part, shortfall.message)
 
-    def _turn(self, state: RunState, assistant: Message, outputs: Sequence[ToolOutput]) -> Turn:
+    def _keep(self, output: ToolOutput) -> str:
+        spool = output.spool if output.spool and output.spool.exists() else None
+        return self.files.keep_output(output.text, spool)
+
+    def _turn(
+        self, state: RunState, assistant: Message, outputs: Sequence[ToolOutput]
+    ) -> tuple[Turn, tuple[ToolOutput, ...]]:
+        """The turn with its results cut, and the outputs with the names under which they are now kept."""
+        names: dict[int, str] = {}
+
         def keep(output: ToolOutput) -> str:
-            spool = output.spool if output.spool and output.spool.exists() else None
-            return self.files.keep_output(output.text, spool)
+            return names.setdefault(id(output), self._keep(output))
 
         cap = self._room(state).turn_cap
-        return self.counter.turn(assistant, *admit(assistant, outputs, cap, self.counter, keep))
+        turn = self.counter.turn(assistant, *admit(assistant, outputs, cap, self.counter, keep))
+        return turn, tuple(replace(output, kept=names.get(id(output), output.kept)) for output in outputs)
 
     def _add(self, state: RunState, turn: Turn) -> None:
         state.history = state.history.with_turn(turn)
@@ -192,12 +216,15 @@ class Context:
         *older, newest = state.history.turns or (None,)
         if newest is None or not state.newest_outputs:
             return
-        turn = self._turn(state, newest.assistant, state.newest_outputs)
+        turn, state.newest_outputs = self._turn(state, newest.assistant, state.newest_outputs)
         if turn.tokens < newest.tokens:
             state.history = replace(state.history, turns=(*older, turn))
+            state.history_rewrites += 1
 
-    def _compact(self, state: RunState) -> Stop | None:
+    def _compact(self, state: RunState, step: int) -> Stop | None:
         room = self._room(state)
+        if room.size <= 0 and (stop := self._check_floor(state)):
+            return stop
         restored = Restored(
             plan=state.plan,
             ledger=state.ledger,
@@ -208,23 +235,28 @@ class Context:
         )
         result = compact(state.history, restored, state.budget, room, self.counter)
         if result.removed_turns and state.budget.mode == "summary":
-            restored = replace(restored, summary=self._summary(state, result, room))
-            result = compact(state.history, restored, state.budget, room, self.counter)
+            summarised = replace(restored, summary=self._summary(state, result, room))
+            again = compact(state.history, summarised, state.budget, room, self.counter)
+            result = again if again.changed else result
         archive = self.files.keep_archive(result.archive) if result.changed else None
-        self._emit_compaction(state, result, restored, archive)
+        self._emit_compaction(state, step, result, restored, archive)
         if not result.changed:
             return self._cannot_shrink(state, result.failure or "tail", result)
+        if result.file_shown and restored.file is not None and restored.file.content is not None:
+            self.known.saw(self.workspace.locate(restored.file.path), restored.file.content)
         state.history = result.history
         state.compactions += 1
+        state.history_rewrites += 1
+        state.progress.forget(state.ledger.news)
         if state.tight.note(tight=result.tight, step=state.steps, news=state.ledger.news):
             return self._cannot_shrink(state, "tail", result)
         return None
 
     def _summary(self, state: RunState, result: Compaction, room: Room) -> str:
         """The model's notes on what goes. Asked only once arithmetic has shown that removing it helps."""
-        if self.summariser is None:
-            return ""
         cap = room.share(SUMMARY_SHARE)
+        if self.summariser is None or cap < MIN_SUMMARY_TOKENS:
+            return ""
         return self.summariser.summarise(state, result.archive, cap=cap, limit=room.trigger)
 
     def _edited_file(self, state: RunState) -> EditedFile | None:
@@ -238,24 +270,29 @@ class Context:
             return EditedFile(path=edited.path, problem=str(fault).splitlines()[0])
         if b"\0" in content:
             return EditedFile(path=edited.path, problem=f"now binary, {len(content):,} bytes")
-        self.known.saw(place, content)
+        try:
+            shown = TextFile.parse(content, edited.path).shown
+        except ToolError as fault:
+            return EditedFile(path=edited.path, problem=str(fault))
         return EditedFile(
             path=edited.path,
-            text=content.decode("utf-8", "replace").removeprefix("\ufeff"),
+            text=self.files.redactor.text(shown),
+            content=content,
             line=edited.line,
             sha256=hashlib.sha256(content).hexdigest(),
         )
 
     def _emit_compaction(
-        self, state: RunState, result: Compaction, restored: Restored, archive: str | None
+        self, state: RunState, step: int, result: Compaction, restored: Restored, archive: str | None
     ) -> None:
         size = state.budget.calibration.size
         file = restored.file
         fields = {
-            "step": state.steps,
+            "step": step,
             "changed": result.changed,
             "before": size(result.before),
             "after": size(result.after),
+            "parts_before": {name: size(tokens) for name, tokens in result.parts_before.items()},
             "parts": {name: size(tokens) for name, tokens in result.parts.items()},
             "removed_turns": result.removed_turns,
             "masked_turns": result.masked_turns,

@@ -133,13 +133,19 @@ def check_floor(
     """Whether a step can fit at all, before anything is spent. `compact_total` is the floor with compacted schemas."""
     if budget.calibration.size(floor.total) >= budget.trigger:
         part: Part = "floor"
-        what = f"the floor of every request ({floor.total:,} tokens)"
+        what, count = "The floor of every request", floor.total
     elif budget.calibration.size(floor.total + task_tokens) >= budget.trigger:
         part = "task"
-        what = f"floor and task together ({floor.total + task_tokens:,} tokens)"
+        what, count = "Floor and task together", floor.total + task_tokens
     else:
         return None
-    head = f"{what[0].upper()}{what[1:]} does not fit below the trigger ({budget.trigger:,} tokens)."
+    size = budget.calibration.size(count)
+    counted = (
+        f"{count:,} tokens"
+        if size == count
+        else f"{count:,} tokens as counted, {size:,} as this model counts"
+    )
+    head = f"{what} ({counted}) does not fit below the trigger ({budget.trigger:,} tokens)."
     lines = [
         head,
         *floor_ledger(budget, floor, task_tokens),
@@ -171,8 +177,10 @@ def floor_fields(floor: Floor) -> dict[str, Any]:
 
 
 def _remedy(budget: ContextBudget, floor: Floor, task_tokens: int, compact_total: int) -> str:
-    needed = floor.total + task_tokens + 1
-    window = math.ceil(needed / (budget.fraction * budget.trigger_fraction))
+    size = budget.calibration.size(floor.total + task_tokens)
+    window = math.ceil((size + 1) / (budget.fraction * budget.trigger_fraction))
+    while budget.with_window(Window(tokens=window, source="")).trigger <= size:
+        window += 1
     saving = floor.total - compact_total
     ways = [f"a window of at least {window:,} tokens (--window)"]
     if floor.tools:

@@ -8,7 +8,7 @@ import json
 def is_object(text: str) -> bool:
     """Whether a text is a JSON object."""
     try:
-        return isinstance(json.loads(text), dict)
+        return isinstance(json.loads(text, parse_constant=_refuse), dict)
     except (ValueError, RecursionError):
         return False
 
@@ -23,3 +23,7 @@ def ends_in_the_middle(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return False
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

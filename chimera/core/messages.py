@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from chimera.core.ledger import FileRead
@@ -42,6 +43,8 @@ class Message:
     """Only on tool messages: the call that this one answers."""
     digest: str = field(default="", compare=False)
     """Only on tool messages: one factual line that may stand for the content. Never sent."""
+    kept: bool = field(default=False, compare=False)
+    """Only on tool messages: the digest names a file with the whole output. Never sent."""
     shows: tuple[FileRead, ...] = field(default=(), compare=False)
     """Only on tool messages that are not cut: the file text that can be read here. Never sent."""
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -74,9 +77,11 @@ def assistant(content: str = "", *tool_calls: ToolCall, extra: Mapping[str, Any]
     return Message(role="assistant", content=content, tool_calls=tool_calls, extra=extra or {})
 
 
-def tool_result(call_id: str, content: str, *, digest: str = "", shows: tuple[FileRead, ...] = ()) -> Message:
+def tool_result(
+    call_id: str, content: str, *, digest: str = "", kept: bool = False, shows: tuple[FileRead, ...] = ()
+) -> Message:
     """The answer to one tool call."""
-    return Message(role="tool", tool_call_id=call_id, content=content, digest=digest, shows=shows)
+    return Message(role="tool", tool_call_id=call_id, content=content, digest=digest, kept=kept, shows=shows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,3 +114,32 @@ class Usage:
             estimated=self.estimated or other.estimated,
             cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
         )
+
+
+def settled(usage: Usage | None, input_tokens: int, output_tokens: int) -> Usage:
+    """What a provider reported, made sane; where it reported no prompt size, our own estimate marked as one.
+
+    Args:
+        usage: as reported; None where nothing was.
+        input_tokens: our count of the prompt.
+        output_tokens: our count of the reply.
+    """
+    cost = usage.cost_usd if usage is not None else None
+    if cost is not None and not (math.isfinite(cost) and cost >= 0):
+        cost = None
+    if usage is None or usage.input_tokens <= 0:
+        reported = usage.output_tokens if usage is not None else 0
+        return Usage(
+            input_tokens=input_tokens,
+            output_tokens=max(reported, 0) or output_tokens,
+            estimated=True,
+            cost_usd=cost,
+        )
+    return replace(
+        usage,
+        output_tokens=max(usage.output_tokens, 0),
+        cached_input_tokens=min(max(usage.cached_input_tokens, 0), usage.input_tokens),
+        cache_write_tokens=min(max(usage.cache_write_tokens, 0), usage.input_tokens),
+        reasoning_tokens=max(usage.reasoning_tokens, 0),
+        cost_usd=cost,
+    )

@@ -8,6 +8,8 @@ from pathlib import Path
 from chimera.core.ledger import Fact
 from chimera.core.plan import Plan
 
+DIGEST_CHARACTERS = 240
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOutput:
@@ -29,3 +31,15 @@ class ToolOutput:
     facts: tuple[Fact, ...] = ()
     plan: Plan | None = None
     """The plan that replaces the old one."""
+    whole: bool = True
+    """Whether `spool`, or the text where there is none, holds everything that there was."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", one_line(self.digest))
+
+
+def one_line(text: str, limit: int = DIGEST_CHARACTERS) -> str:
+    """Text on one line, so that nothing in it can look like the beginning of another."""
+    flat = " ".join(text.split())
+    flat = "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in flat)
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"

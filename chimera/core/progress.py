@@ -19,6 +19,8 @@ class Progress:
     """What has been seen, and for how many steps nothing was new or nothing worked."""
 
     seen: set[int] = field(default_factory=set)
+    news: int = -1
+    """Of the ledger, when the results were last forgotten."""
     stale: int = 0
     failing: int = 0
 
@@ -34,3 +36,9 @@ class Progress:
         if self.stale == STALE_NUDGE or self.failing == FAILING_NUDGE:
             return "nudge"
         return "progress"
+
+    def forget(self, news: int) -> None:
+        """After a compaction: asking again for what was taken out is no loop, once per compaction that had news."""
+        if news != self.news:
+            self.seen.clear()
+        self.news = news

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from chimera.core.json_text import ends_in_the_middle, is_object
 from chimera.core.messages import Message, ToolCall, assistant
@@ -32,6 +33,8 @@ class Reply:
 
     message: Message
     """Its calls have unique ids and arguments that are JSON objects; it is never empty."""
+    names: tuple[str, ...] = ()
+    """Per call, in order: the tool as the model named it, which the message may only hold in a legal form."""
     arguments: tuple[str, ...] = ()
     """Per call, in order: the arguments as the model wrote them. Only these are run."""
     fault: str = ""
@@ -48,7 +51,7 @@ def read_reply(completion: Completion, names: Collection[str] = ()) -> Reply:
         names: of the tools that are offered, to know a call that was written as text.
     """
     content = _clean(completion.message.content)
-    extra = completion.message.extra
+    extra = _cleaned(completion.message.extra)
     if completion.finish_reason == "length":
         fault = (
             "Your reply was cut at the output limit, so nothing of it was run and it does not count as an answer. "
@@ -64,15 +67,16 @@ def read_reply(completion: Completion, names: Collection[str] = ()) -> Reply:
             return Reply(message=assistant(content, extra=extra), fault=_WRITTEN[written] if written else "")
         fault = "Your reply was empty. Call a tool to go on, or give your final answer as text."
         return Reply(message=assistant(PLACEHOLDER, extra=extra), fault=fault)
-    return _with_calls(completion.message, content)
+    return _with_calls(completion.message, content, extra)
 
 
-def _with_calls(message: Message, content: str) -> Reply:
+def _with_calls(message: Message, content: str, extra: Any) -> Reply:
     taken: set[str] = set()
     calls = tuple(_legal_call(call, taken) for call in message.tool_calls)
     arguments = tuple(_clean(call.arguments) for call in message.tool_calls)
-    made = assistant(content, *calls, extra=message.extra)
-    return Reply(message=made, arguments=arguments, cut=ends_in_the_middle(arguments[-1]))
+    made = assistant(content, *calls, extra=extra)
+    names = tuple(_clean(call.name) for call in message.tool_calls)
+    return Reply(message=made, names=names, arguments=arguments, cut=ends_in_the_middle(arguments[-1]))
 
 
 def broken_calls(reply: Reply) -> bool:
@@ -97,3 +101,12 @@ def _legal_call(call: ToolCall, taken: set[str]) -> ToolCall:
 def _clean(text: str) -> str:
     """The text without lone surrogates, which no provider can read back."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _cleaned(value: Any) -> Any:
+    """The same JSON value with every text clean."""
+    if isinstance(value, str):
+        return _clean(value)
+    if isinstance(value, Mapping):
+        return {_clean(str(name)): _cleaned(inner) for name, inner in value.items()}
+    return [_cleaned(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -6,13 +6,16 @@ line, and every line of file, plan or command text in it carries a prefix (a lin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from chimera.core.ledger import FileRead, Ledger, Verification
-from chimera.core.plan import Plan, Task
+from chimera.core.outputs import one_line
+from chimera.core.plan import Plan
 from chimera.core.tokens import TokenCounter
+from chimera.tools.text_file import split_lines
+from chimera.tools.wording import numbered
 
 FRAME_OPEN = "<chimera-state>"
 FRAME_CLOSE = "</chimera-state>"
@@ -29,6 +32,8 @@ class EditedFile:
     text: str = ""
     problem: str = ""
     """Instead of text: deleted, binary, too large."""
+    content: bytes | None = None
+    """Its bytes, where there is text."""
     line: int = 1
     """Where the last edit was; the region around it is shown."""
     sha256: str = ""
@@ -62,37 +67,47 @@ def frame(parts: Mapping[str, str]) -> str:
 def render_plan(plan: Plan, verification: Verification | None, cap: int, counter: TokenCounter) -> str:
     """Plan text and task list, decided and in progress, so that a restored plan is not taken for a new request.
 
-    Open tasks come first where not all fit; what is left out is counted. The list itself never goes missing silently.
+    Open tasks come first where not all fit; what is left out is counted. The list never goes missing silently.
     """
+    room = cap
     lines: list[str] = []
     if verification is not None:
         verdict = "passed" if verification.passed else f"failed: {_short(verification.error)}"
-        lines.append(f"Last verification (`{_short(verification.command)}`): {verdict}")
-    if plan.tasks:
-        lines.append("Task list, as decided before (continue, do not plan again):")
-        lines += _task_lines(plan, cap - counter.text("\n".join(lines)), counter)
-    if plan.text:
-        head = "Plan, as decided before:"
-        room = cap - counter.text("\n".join([*lines, head]))
-        text = _within(
-            _dashed(plan.text), room, counter, left_out="- (the rest of the plan text is left out)"
+        fitting, room = _fill(
+            [f"Last verification (`{_short(verification.command)}`): {verdict}"], room, counter
         )
-        lines += [head, *text] if text else []
+        lines += fitting
+    if plan.tasks:
+        head, room = _fill(["Task list, as decided before (continue, do not plan again):"], room, counter)
+        tasks, room = _task_lines(plan, room, counter) if head else ([], room)
+        lines += [*head, *tasks]
+    if plan.text:
+        head, room = _fill(["Plan, as decided before:"], room, counter)
+        text = _within(_dashed(plan.text), room, counter) if head else []
+        lines += [*head, *text] if text else []
     return "\n".join(lines)
 
 
 def render_file(file: EditedFile | None, cap: int, counter: TokenCounter) -> str:
-    """The region around the last edit, numbered, as large as the cap allows."""
+    """The region around the last edit, numbered as `read_file` numbers it, as large as the cap allows."""
     if file is None:
         return ""
     if file.problem:
-        return f"File being edited: {file.path} ({file.problem})"
-    lines = file.text.splitlines()
-    first, last = _region(lines, file.line, cap, counter)
+        text = f"File being edited: {_short(file.path)} ({_short(file.problem)})"
+        return text if counter.text(text) <= cap else ""
+    lines = split_lines(file.text)
+    head = f"File being edited: {_short(file.path)}, lines {{}}-{{}} of {len(lines)}, read from disk just now (sha256 {file.sha256[:12]})"
+    first, last = _region(lines, file.line, cap - counter.text(head) - 8, counter)
     if last < first:
-        return f"File being edited: {file.path} ({len(lines)} lines; read it again before editing)"
-    head = f"File being edited: {file.path}, lines {first}-{last} of {len(lines)}, read from disk just now (sha256 {file.sha256[:12]})"
-    return "\n".join([head, *(_numbered(lines, number) for number in range(first, last + 1))])
+        text = f"File being edited: {_short(file.path)} ({len(lines)} lines; read it again before editing)"
+        return text if counter.text(text) <= cap else ""
+    return "\n".join([head.format(first, last), *numbered(lines[first - 1 : last], first)])
+
+
+def shows_whole(text: str, file: EditedFile) -> bool:
+    """Whether a rendered file is all there is of it."""
+    count = len(split_lines(file.text))
+    return f", lines 1-{count} of {count}, read from disk" in text.partition("\n")[0]
 
 
 def render_note(restored: Restored, cap: int, counter: TokenCounter, shown: Sequence[FileRead] = ()) -> str:
@@ -103,27 +118,30 @@ def render_note(restored: Restored, cap: int, counter: TokenCounter, shown: Sequ
     """
     ledger = restored.ledger
     gone = ledger.no_longer_shown(shown)
+    open_errors = ledger.open_errors()
     archives = restored.earlier_archives + 1
     where = restored.archive if archives == 1 else f"{archives} files up to {restored.archive}"
     head = f"Earlier turns in full: {where} (read_file; search with path @run/archive)."
-    sections: list[tuple[str, list[str]]] = [
-        ("changed", [f"- changed {p}: +{t.added} -{t.removed}{' (new file)' if t.created else ''}" for p, t in _newest(ledger.changed)]),
-        ("open errors", [f"- fails: `{_short(c)}` exit {_code(t.exit_code)}: {_short(t.error)}" for c, t in _newest(ledger.open_errors())]),
-        ("commands", [f"- ran `{_short(c)}`: exit 0{_times(t.times)}" for c, t in _newest(ledger.commands) if t.exit_code == 0]),
-        ("files read", [f"- read {p} lines {', '.join(f'{a}-{b}' for a, b in r)} (not shown any more)" for p, r in _newest(gone)]),
+    sections = [
+        ("changed", len(ledger.changed), (f"- changed {_short(p)}: +{t.added} -{t.removed}{' (new file)' if t.created else ''}" for p, t in _newest(ledger.changed))),
+        ("open errors", len(open_errors), (f"- fails: `{_short(c)}` exit {_code(t.exit_code)}: {_short(t.error)}" for c, t in _newest(open_errors))),
+        ("commands", len(ledger.commands) - len(open_errors), (f"- ran `{_short(c)}`: exit 0{_times(t.times)}" for c, t in _newest(ledger.commands) if t.exit_code == 0)),
+        ("files read", len(gone), (f"- read {_short(p)} lines {_ranges(r)} (not shown any more)" for p, r in _newest(gone))),
     ]  # fmt: skip
-    lines, left_out = [head], []
     room = (
         cap
         - counter.text(head)
-        - counter.text(", ".join(f"{len(rows)} {name}" for name, rows in sections))
-        - 8
+        - counter.text("Not shown: " + ", ".join(f"{n} {name}" for name, n, _ in sections))
+        - 2
     )
-    for name, rows in sections:
+    if room < 0:
+        return head if counter.text(head) <= cap else ""
+    lines, left_out = [head], []
+    for name, count, rows in sections:
         fitting, room = _fill(rows, room, counter)
         lines += fitting
-        if len(fitting) < len(rows):
-            left_out.append(f"{len(rows) - len(fitting)} {name}")
+        if len(fitting) < count:
+            left_out.append(f"{count - len(fitting)} {name}")
     if left_out:
         lines.append(f"Not shown: {', '.join(left_out)}.")
     return "\n".join(lines)
@@ -136,43 +154,44 @@ def render_summary(summary: str) -> str:
     return "\n".join(["Your notes on earlier turns:", *_dashed(summary)])
 
 
-def _task_lines(plan: Plan, cap: int, counter: TokenCounter) -> list[str]:
-    """Tasks in list order; where not all fit the open ones win, and the others are counted."""
-    important = [
-        *plan.with_status("doing"),
-        *plan.with_status("todo"),
-        *reversed(plan.with_status("done", "dropped")),
-    ]
+def _task_lines(plan: Plan, cap: int, counter: TokenCounter) -> tuple[list[str], int]:
+    """Tasks in list order; where not all fit the open ones win, and the others are counted. And the room left."""
+    rows = [(task, f"- [{_MARKS[task.status]}] {_short(task.title)}") for task in plan.tasks]
+    rank = {"doing": 0, "todo": 1, "done": 2, "dropped": 2}
+    order = sorted(
+        range(len(rows)), key=lambda n: (rank[rows[n][0].status], -n if rank[rows[n][0].status] == 2 else n)
+    )
+    room = cap - counter.text("- (and 0000 more: 0000 done, 0000 doing now, 0000 next, 0000 dropped)")
     keep: set[int] = set()
-    room = cap - counter.text("- (and 000 more: 000 done, 000 next)")
-    for task in important:
-        room -= counter.text(_task_line(task)) + 1
-        if room < 0:
-            break
-        keep.add(id(task))
-    lines = [_task_line(task) for task in plan.tasks if id(task) in keep]
-    if rest := [task for task in plan.tasks if id(task) not in keep]:
-        counts = {status: sum(task.status == status for task in rest) for status in _MARKS}
+    for n in order:
+        cost = counter.text(rows[n][1]) + 1
+        if cost <= room:
+            room -= cost
+            keep.add(n)
+    lines = [row for n, (_, row) in enumerate(rows) if n in keep]
+    if rest := [task for n, (task, _) in enumerate(rows) if n not in keep]:
+        counts = {mark: sum(task.status == status for task in rest) for status, mark in _MARKS.items()}
         lines.append(
-            f"- (and {len(rest)} more: {', '.join(f'{n} {_MARKS[s]}' for s, n in counts.items() if n)})"
+            f"- (and {len(rest)} more: {', '.join(f'{n} {mark}' for mark, n in counts.items() if n)})"
         )
-    return lines
-
-
-def _task_line(task: Task) -> str:
-    return f"- [{_MARKS[task.status]}] {' '.join(task.title.split())}"
+    return lines, room
 
 
 def _dashed(text: str) -> list[str]:
     return [f"- {line}" for line in text.splitlines() if line.strip()]
 
 
-def _within(lines: list[str], cap: int, counter: TokenCounter, *, left_out: str) -> list[str]:
-    fitting, _ = _fill(lines, cap - counter.text(left_out) - 1, counter)
-    return fitting if len(fitting) == len(lines) else [*fitting, left_out]
+def _within(lines: list[str], cap: int, counter: TokenCounter) -> list[str]:
+    fitting, room = _fill(lines, cap, counter)
+    if len(fitting) == len(lines):
+        return fitting
+    rest = "- (the rest of the plan text is left out)"
+    while fitting and counter.text(rest) > room:
+        room += counter.text(fitting.pop()) + 1
+    return [*fitting, rest] if fitting else []
 
 
-def _fill(lines: list[str], room: int, counter: TokenCounter) -> tuple[list[str], int]:
+def _fill(lines: Iterable[str], room: int, counter: TokenCounter) -> tuple[list[str], int]:
     """The lines that fit one after the other, and the room left."""
     fitting: list[str] = []
     for line in lines:
@@ -186,11 +205,11 @@ def _fill(lines: list[str], room: int, counter: TokenCounter) -> tuple[list[str]
 
 def _region(lines: list[str], around: int, cap: int, counter: TokenCounter) -> tuple[int, int]:
     """First and last line number of the largest region around a line that fits; empty where not even one does."""
-    room = cap - 40  # the heading
+    room = cap
     around = min(max(around, 1), max(len(lines), 1))
     first, last = around, around - 1
     for number in _outwards(around, len(lines)):
-        cost = counter.text(_numbered(lines, number)) + 1
+        cost = counter.text(numbered([lines[number - 1]], number)[0]) + 1
         if cost > room:
             break
         room -= cost
@@ -206,17 +225,16 @@ def _outwards(around: int, count: int) -> Iterator[int]:
             yield around - distance
 
 
-def _numbered(lines: list[str], number: int) -> str:
-    return f"{number}\t{lines[number - 1]}"
+def _newest(entries: Mapping[str, T]) -> Iterator[tuple[str, T]]:
+    return reversed(dict(entries).items())
 
 
-def _newest(entries: dict[str, T]) -> list[tuple[str, T]]:
-    return list(reversed(entries.items()))
+def _ranges(ranges: Iterable[tuple[int, int]]) -> str:
+    return ", ".join(f"{low}-{high}" for low, high in ranges)
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _LINE_CHARACTERS else flat[: _LINE_CHARACTERS - 1] + "…"
+    return one_line(text, _LINE_CHARACTERS)
 
 
 def _code(exit_code: int | None) -> str:

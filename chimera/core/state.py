@@ -14,7 +14,7 @@ from chimera.core.messages import Message, Usage
 from chimera.core.outputs import ToolOutput
 from chimera.core.plan import Plan
 from chimera.core.progress import Progress
-from chimera.core.tokens import Floor
+from chimera.core.tokens import Calibration, Floor
 
 SCHEMA_VERSION = 1
 
@@ -127,6 +127,10 @@ class RunState:
     """In a row."""
     failed_verifications: int = 0
     compactions: int = 0
+    history_rewrites: int = 0
+    """Compactions, and results cut again after a refusal: what a prompt cache cannot keep."""
+    accepted_tokens: int = 0
+    """What the largest prompt that the provider took surely held, as it counts."""
     tight: TightCompactions = field(default_factory=TightCompactions)
     peak_prompt_tokens: int = 0
     prompt_tokens_sent: int = 0
@@ -193,6 +197,8 @@ class RunResult:
     files_changed: tuple[FileSummary, ...] = ()
     warnings: tuple[str, ...] = ()
     run_dir: str | None = None
+    calibration: Calibration | None = None
+    """What the provider's counts taught; None for a run that never began. Not part of the JSON object."""
 
     @classmethod
     def of(cls, state: RunState, *, model: str) -> RunResult:
@@ -216,9 +222,10 @@ class RunResult:
                 peak_prompt_tokens=state.peak_prompt_tokens,
                 prompt_tokens_sent=state.prompt_tokens_sent,
                 compactions=state.compactions,
-                history_rewrites=state.compactions,
+                history_rewrites=state.history_rewrites,
                 calibration=round(state.budget.calibration.factor, 4),
             ),
+            calibration=state.budget.calibration,
             plan=state.plan,
             warnings=tuple(state.warnings),
         )
@@ -238,6 +245,7 @@ class RunResult:
     def fields(self) -> dict[str, Any]:
         """The result as the JSON object of `--output-format json`, in the order of the documentation."""
         failed = self.stop_reason is not StopReason.ANSWERED
+        began = self.context is not None or self.run_id is not None
         return {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.run_id,
@@ -245,12 +253,12 @@ class RunResult:
             "stop_detail": self.stop_detail,
             "exit_code": self.exit_code,
             "answer": self.answer,
-            "steps": self.steps,
+            "steps": self.steps if began else None,
             "model": self.model,
             "usage": asdict(self.usage) if self.usage else None,
             "context": asdict(self.context) if self.context else None,
-            "plan": [asdict(task) for task in self.plan.tasks],
-            "files_changed": [asdict(file) for file in self.files_changed],
+            "plan": [asdict(task) for task in self.plan.tasks] if began else None,
+            "files_changed": [asdict(file) for file in self.files_changed] if began else None,
             "warnings": list(self.warnings),
             "run_dir": self.run_dir,
             "error": {"type": str(self.stop_reason), "message": self.message} if failed else None,

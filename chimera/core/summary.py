@@ -9,13 +9,17 @@ from dataclasses import asdict, dataclass
 
 from chimera import prompts
 from chimera.core.admission import cut
-from chimera.core.messages import Usage, system, user
+from chimera.core.messages import settled, system, user
 from chimera.core.model import Completion, Model, Request
 from chimera.core.outputs import ToolOutput
+from chimera.core.restoration import render_summary
 from chimera.core.state import RunState
 from chimera.core.tokens import REQUEST_OVERHEAD, TokenCounter
 from chimera.errors import ModelError
 from chimera.record.events import Emit, Event
+
+MIN_SUMMARY_TOKENS = 160
+"""With less room than this, about 80 words, hardly a model keeps within it: nothing is asked and nothing paid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,7 @@ class Summariser:
             return self._unusable(f"the request for it failed: {fault}")
         self._account(state, completion, estimate)
         text = completion.message.content.strip()
-        if completion.finish_reason == "length" or self.counter.text(text) > cap:
+        if completion.finish_reason == "length" or self.counter.text(render_summary(text)) > cap:
             return self._unusable("it was longer than its room")
         return text or self._unusable("it was empty")
 
@@ -54,19 +58,14 @@ class Summariser:
         size, room = self.counter.text(removed), max(1, limit - overhead - cap)
         if size > room:
             whole = ToolOutput(text=removed, digest="the turns that go")
-            removed = cut(whole, size, room, self.counter, name="the archive")
+            removed = cut(whole, size, room, self.counter, where="in full: the archive")
         message = user(prompts.summary_request(state.history.task, removed, words=cap // 2))
         estimate = REQUEST_OVERHEAD + self.counter.message(instruction) + self.counter.message(message)
         return Request(messages=(instruction, message), max_tokens=cap), estimate
 
     def _account(self, state: RunState, completion: Completion, estimate: int) -> None:
         size = state.budget.calibration.size
-        usage = completion.usage or Usage(
-            input_tokens=size(estimate),
-            output_tokens=size(self.counter.message(completion.message)),
-            estimated=True,
-            cost_usd=None,
-        )
+        usage = settled(completion.usage, size(estimate), size(self.counter.message(completion.message)))
         state.usage += usage
         fields = {
             "step": state.steps,

@@ -61,7 +61,10 @@ class Calibration:
 
     def estimate(self, size: int) -> int:
         """The largest estimate whose size is at most `size`."""
-        return int(size / self.factor)
+        estimate = int(size / self.factor) + 1
+        while self.size(estimate) > size:
+            estimate -= 1
+        return estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

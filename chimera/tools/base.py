@@ -17,6 +17,7 @@ from chimera.errors import ToolError
 from chimera.record.redaction import Redactor
 from chimera.tools.redacted_output import redacted_output
 from chimera.tools.schema import check_arguments, parse_arguments
+from chimera.workspace.terminal_text import visible
 
 __all__ = ["Approve", "Effect", "Tool", "ToolOutput", "ToolSet", "failed"]
 
@@ -139,4 +140,4 @@ def _run(tool: Tool, values: Mapping[str, Any]) -> ToolOutput:
 
 def failed(text: str, *, digest: str) -> ToolOutput:
     """An output that tells the model what went wrong."""
-    return ToolOutput(text=text, digest=digest, ok=False)
+    return ToolOutput(text=visible(text), digest=visible(digest), ok=False)

@@ -132,7 +132,7 @@ def _check_object(value: Any, schema: Mapping[str, Any], where: str) -> dict[str
     prefix = f"{where}." if where else ""
     if unknown := [name for name in value if name not in properties]:
         known = ", ".join(properties)
-        raise ToolError(f"Unknown argument {prefix}{unknown[0]!s}; the arguments are: {known}.")
+        raise ToolError(f"Unknown argument {prefix + unknown[0][:80]!r}; the arguments are: {known}.")
     if missing := [name for name in required if value.get(name) is None]:
         raise ToolError(f"The argument {prefix}{missing[0]} is required.")
     return {

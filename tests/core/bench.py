@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from chimera.core.agent import Agent
+from chimera.core.agent import Agent, Verify
 from chimera.core.context_budget import ContextBudget
 from chimera.core.model import Request, Window
 from chimera.core.state import RunResult
@@ -61,7 +61,7 @@ class Bench:
         parts.setdefault("budget", ContextBudget(window=Window(tokens=window, source="argument")))
         if verify is not None:
             shell = next(tool for tool in self.tools if tool.name == "shell")
-            parts["verify"] = lambda: shell.run(command=verify)
+            parts["verify"] = Verify(command=verify, run=lambda: shell.run(command=verify))
         agent = Agent(
             model=model,
             tools=ToolSet(self.tools),

@@ -64,7 +64,7 @@ def test_broken_arguments_run_nothing_and_leave_a_history_that_parses(bench: Ben
         ("", "The argument command is required"),
         ('{"command":"touch ran","timeout_s":NaN}', "NaN is not JSON"),
         ('{"command":"touch ran","command":"true"}', "a key appears twice"),
-        ('{"command":"touch ran","extra":1}', "Unknown argument extra; the arguments are: command, timeout_s"),
+        ('{"command":"touch ran","extra":1}', "Unknown argument 'extra'; the arguments are: command, timeout_s"),
         ('{"command":["touch","ran"]}', "command must be of type string, not an array"),
     ],
 )  # fmt: skip
