@@ -66,10 +66,11 @@ def test_the_floor_is_the_system_message_and_each_tool() -> None:
 
 def test_slicing_costs_less_than_one_token_in_a_thousand() -> None:
     source = Path(__file__).read_text(encoding="utf-8") * 20
+    counted = COUNTER.text(source)  # first, so that the shipped vocabulary is the one that is loaded
     import tiktoken  # noqa: TID251
 
     exact = len(tiktoken.get_encoding("cl100k_base").encode_ordinary(source))
-    assert exact <= COUNTER.text(source) <= exact * 1.001 + 1
+    assert exact <= counted <= exact * 1.001 + 1
 
 
 @pytest.mark.parametrize(
