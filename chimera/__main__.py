@@ -1,20 +1,38 @@
 """`chimera` and `python -m chimera`: the last line of defence. Whatever goes wrong ends as a message and an exit code."""
 
 import os
+import site
 import sys
 
 
 def main() -> int:
     """Run the command line with the arguments of this process and return its exit code."""
+    _import_nothing_from_here()
     _fill_standard_streams()
     if sys.argv[1:] == ["--version"]:
         from chimera import __version__
 
         print(f"chimera {__version__}")  # noqa: T201  (before anything slow is imported)
         return 0
+    from chimera.cli.clean_start import start_clean
     from chimera.cli.entry import run_command_line
 
+    start_clean(sys.argv[1:], os.environ)  # noqa: TID251  (before anything else reads it)
     return run_command_line(sys.argv[1:])
+
+
+def _import_nothing_from_here() -> None:
+    """Take the current directory off the import path: the repository there is not to be imported.
+
+    `python -m` puts it first; `-c` and an empty part of PYTHONPATH put it somewhere.
+    """
+    try:
+        here = os.path.realpath(os.getcwd())  # noqa: PTH109  (pathlib is not loaded yet)
+    except OSError:
+        here = ""
+    ours = {os.path.dirname(os.__file__), *site.getsitepackages()}  # noqa: PTH120
+    if here not in map(os.path.realpath, ours):
+        sys.path[:] = [entry for entry in sys.path if entry and os.path.realpath(entry) != here]
 
 
 def _fill_standard_streams() -> None:
@@ -31,7 +49,4 @@ def _fill_standard_streams() -> None:
 
 
 if __name__ == "__main__":
-    # `python -m` puts the current directory first on the import path; the repository there is not to be imported.
-    if not sys.flags.safe_path and len(sys.path) > 1:
-        del sys.path[0]
     sys.exit(main())

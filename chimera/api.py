@@ -23,6 +23,7 @@ from chimera.errors import (
 )
 from chimera.models.choose import choose_model, has_price, preload
 from chimera.record.events import Emit, Event
+from chimera.record.redaction import Redactor, known_secrets
 from chimera.record.run_directory import find_run, first_event, run_paths
 from chimera.recording import Recording, read_recording
 from chimera.session import MASKED, Ask, Session, open_session
@@ -125,9 +126,9 @@ def _session(
     notices = Notices(emit)
     with ExitStack() as stack:
         if model is None or isinstance(model, str):
+            preload(config.model)
             chosen = choose_model(config, process_environment(), notify=notices)
             stack.callback(chosen.close)
-            preload(chosen.name)
             if config.max_cost is not None and not has_price(chosen.name):
                 raise UnknownPriceError(_NO_PRICE.format(chosen.name))
             model = chosen
@@ -173,6 +174,6 @@ class Notices:
 
 
 def stop_of(fault: ChimeraError) -> Stop:
-    """The stop that stands for one of the `EXPECTED` faults."""
+    """The stop that stands for one of the `EXPECTED` faults. No secret is in its message."""
     reason = next(reason for kind, reason in _REASONS.items() if isinstance(fault, kind))
-    return Stop(reason, message=str(fault))
+    return Stop(reason, message=Redactor(known_secrets(process_environment())).text(str(fault)))

@@ -26,6 +26,8 @@ from chimera.errors import ConfigError
 from chimera.models.choose import resolve_window
 from chimera.record.calibrations import load_calibration, save_calibration
 from chimera.record.events import Emit, Event
+from chimera.record.redacted_events import RedactedEvents, redacted_result
+from chimera.record.redaction import Redactor, known_secrets
 from chimera.record.run_directory import RunDirectory, new_run_id
 from chimera.recording import Recording
 from chimera.tools.approval import approval
@@ -34,6 +36,7 @@ from chimera.tools.default import default_tools
 from chimera.tools.known_files import KnownFiles
 from chimera.tools.schema_compact import compact_schema
 from chimera.workspace.environment import child_environment, is_secret_name
+from chimera.workspace.governed import GovernedFiles
 from chimera.workspace.lock import workspace_lock
 from chimera.workspace.paths import Workspace
 from chimera.workspace.process import CommandRunner
@@ -89,6 +92,7 @@ def open_session(
         stack.enter_context(workspace_lock(home, root, run_id))
         record = RunDirectory.reopen(earlier) if earlier else RunDirectory.create(home, run_id)
         stack.callback(record.close)
+        record.redactor = Redactor(known_secrets(process_environment(), config.model_options, root))
         runner = CommandRunner(
             root=root,
             sandbox=sandbox,
@@ -106,7 +110,8 @@ def open_session(
             record=record,
             sandbox=sandbox,
             runner=runner,
-            listener=emit,
+            events=RedactedEvents(record.redactor, record.emit, emit),
+            governed=GovernedFiles(root),
             ask=ask,
         )
 
@@ -124,7 +129,8 @@ class Session:
     record: RunDirectory
     sandbox: Sandbox
     runner: CommandRunner
-    listener: Emit | None
+    events: RedactedEvents
+    governed: GovernedFiles
     ask: Ask | None
 
     def run(self, task: str) -> RunResult:
@@ -160,6 +166,9 @@ class Session:
                 files_changed=checkpoints.changed_since(checkpoints.start_tree),
                 warnings=(*notices, *result.warnings),
             )
+            if changed := self.governed.reported:
+                result = replace(result, warnings=(*result.warnings, _governed_text(changed)))
+            result = redacted_result(result, self.record.redactor)
             self.emit(Event("run_finished", result.fields()))
         if result.context is not None:
             save_calibration(self.home, self.model.name, Calibration(result.context.calibration))
@@ -170,7 +179,11 @@ class Session:
         tools = default_tools(self.workspace, self.runner, known=known)
         return Agent(
             model=self.model,
-            tools=ToolSet(choose_tools(tools, self.config), approve=approval(self.mode, self.ask)),
+            tools=ToolSet(
+                choose_tools(tools, self.config),
+                approve=approval(self.mode, self.ask, self.workspace),
+                redactor=self.record.redactor,
+            ),
             workspace=self.workspace,
             budget=make_budget(self.config, self.model, load_calibration(self.home, self.model.name)),
             limits=Limits(
@@ -198,6 +211,8 @@ class Session:
         checkpoints.note(event)
         if event.type != "run_started":
             self.emit(event)
+            if event.type == "tool_finished" and (names := self.governed.changed()):
+                self.emit(Event("warning", {"text": _governed_text(names)}))
             return
         self.emit(
             Event("run_started", {**event.fields, **self._about(), "start_tree": checkpoints.start_tree})
@@ -221,14 +236,14 @@ class Session:
         }
 
     def emit(self, event: Event) -> None:
-        """Record an event and pass it to the listener."""
-        self.record.emit(event)
-        if self.listener is not None:
-            self.listener(event)
+        """Record an event and pass it to the listener, without secrets."""
+        self.events(event)
 
     def _notices(self) -> tuple[str, ...]:
         """What the user should know before the first step."""
         notices = [self.record.repair]
+        if (self.workspace.root / ".chimera.toml").exists():
+            notices.append(".chimera.toml is not read: nothing in a repository configures chimera.")
         if self.repository is None:
             notices.append("Not a git repository: the run works, and its own record shows what it changed.")
         if self.sandbox.backend == "none" and self.config.sandbox != "danger-full-access":
@@ -268,8 +283,15 @@ def choose_tools(tools: tuple[Tool, ...], config: Config) -> tuple[Tool, ...]:
     return tools
 
 
+def _governed_text(names: Sequence[str]) -> str:
+    return f"Changed: {', '.join(names)}. Other programs obey what is in there: look at it before you run them here."
+
+
 def _recordable(config: Config) -> dict[str, Any]:
     """The settings as JSON values, without secrets."""
     values = asdict(config) | {"workspace": str(config.workspace)}
-    options = {k: MASKED if is_secret_name(k) else v for k, v in config.model_options.items()}
+    options = {
+        name: MASKED if is_secret_name(name) and isinstance(value, str) else value
+        for name, value in config.model_options.items()
+    }
     return values | {"model_options": options}

@@ -10,16 +10,16 @@ from typing import Any, TextIO
 from chimera.cli.cells import escaped
 from chimera.cli.terminal import Style, Terminal
 from chimera.tools.approval import Ask
-from chimera.tools.base import Tool
+from chimera.tools.base import Effect, Tool
+
+_WISHES: dict[Effect, str] = {"command": "run", "read": "show the model a file that usually holds secrets"}
 
 
 def asker(terminal: Terminal, stdin: TextIO) -> Ask:
     """A function that asks on a terminal. Anything but `y` or `yes` is no; so is the end of the input."""
 
     def ask(tool: Tool, arguments: Mapping[str, Any]) -> bool:
-        terminal.line(
-            (f"{tool.name} wants to {'run' if tool.effect == 'command' else 'change a file'}:", "bold")
-        )
+        terminal.line((f"{tool.name} wants to {_WISHES.get(tool.effect, 'change a file')}:", "bold"))
         for text, style in _shown(arguments):
             terminal.block(escaped(text), indent="  ", style=style)
         _forget_typed_ahead(stdin)

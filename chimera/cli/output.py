@@ -98,6 +98,7 @@ class Output:
         """Tell a failure on both streams and return its exit code."""
         from chimera.core.state import RunResult, Stop
 
+        message = self.without_secrets(message)
         stop = Stop(reason, detail, message)
         show_fault(self.terminal, message)
         fields = RunResult.of_stop(stop).fields()
@@ -110,6 +111,12 @@ class Output:
         elif self.format != "text" and not self._delivered:
             self._print_json({"exit_code": stop.exit_code, "error": fields["error"]})
         return stop.exit_code
+
+    def without_secrets(self, text: str) -> str:
+        """What an exception or an argument said, fit to be shown."""
+        from chimera.record.redaction import Redactor, known_secrets
+
+        return Redactor(known_secrets(self.environment)).text(text)
 
     def json(self, value: Mapping[str, Any]) -> None:
         """Print one JSON object."""

@@ -8,6 +8,8 @@ from typing import Any
 from chimera.config import Mode
 from chimera.errors import ToolError
 from chimera.tools.base import Approve, Effect, Tool
+from chimera.workspace.paths import Workspace
+from chimera.workspace.secret_files import is_secret_file
 
 Ask = Callable[[Tool, Mapping[str, Any]], bool]
 """Asks a person about one call; True is yes."""
@@ -19,14 +21,18 @@ _ASKED: dict[Mode, frozenset[Effect]] = {
     "auto": frozenset(),
     "yolo": frozenset(),
 }
+# What shows the text of a file: reading it, and the near misses of an edit.
+_SHOWING = frozenset({"read_file", "edit_file"})
 
 
-def approval(mode: Mode, ask: Ask | None) -> Approve:
+def approval(mode: Mode, ask: Ask | None, workspace: Workspace | None = None) -> Approve:
     """The check of each call before it runs.
 
     Args:
         mode: `plan` denies edits and lets commands through: whoever starts them must confine them to reading.
         ask: None where there is nobody to ask; then what would be asked is denied.
+        workspace: where files with secrets are told from others, links followed; the modes that ask grant them, the
+            others never do. None: no file is one.
     """
 
     def approve(tool: Tool, arguments: Mapping[str, Any]) -> None:
@@ -34,7 +40,14 @@ def approval(mode: Mode, ask: Ask | None) -> Approve:
             raise ToolError(
                 f"{tool.name} was denied: plan mode is for reading only. Look around, then answer with a plan."
             )
-        if tool.effect not in _ASKED[mode]:
+        secret = _secret_file(tool, arguments, workspace)
+        if secret and not _ASKED[mode]:
+            raise ToolError(
+                f"{tool.name} was denied: {secret!r} usually holds secrets, and mode {mode} asks nobody. Do without its "
+                "values: an example file or the code tells their names, and programs read it by themselves. If the task "
+                "cannot be done without, say so: with --mode ask a person can allow it."
+            )
+        if not secret and tool.effect not in _ASKED[mode]:
             return
         if ask is None:
             raise ToolError(
@@ -47,3 +60,12 @@ def approval(mode: Mode, ask: Ask | None) -> Approve:
             )
 
     return approve
+
+
+def _secret_file(tool: Tool, arguments: Mapping[str, Any], workspace: Workspace | None) -> str | None:
+    """The file that the call would show, if it is one that usually holds secrets."""
+    if workspace is None or tool.name not in _SHOWING or not isinstance(path := arguments.get("path"), str):
+        return None
+    place = workspace.locate(path)
+    found = is_secret_file(place.name) or is_secret_file(path)
+    return place.name if found and workspace.kind(place) != "missing" else None

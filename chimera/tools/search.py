@@ -17,6 +17,7 @@ from chimera.tools.searching import Deadline, Hit, Query, Searcher
 from chimera.tools.wording import count_text, one_line, size_text
 from chimera.workspace.paths import RUN_PREFIX, Workspace
 from chimera.workspace.programs import find_program
+from chimera.workspace.secret_files import is_secret_file
 from chimera.workspace.terminal_text import visible
 
 MAX_RESULTS = 200
@@ -24,6 +25,7 @@ MAX_RESULTS = 200
 _MAX_COUNTED = 20_000
 _MAX_SECONDS = 20.0
 _LINE_CHARACTERS = 240
+_NAMED_FILES = 5
 _TRUSTED_PATH = "/usr/bin:/bin:/usr/local/bin"
 
 
@@ -78,7 +80,9 @@ def _check(text: str) -> None:
         raise ToolError(f"{text[:80]!r} contains a character that cannot be searched for. Leave it out.")
 
 
-def _matches(query: Query, hits: Iterator[Hit], deadline: Deadline) -> ToolOutput:
+def _matches(query: Query, every: Iterator[Hit], deadline: Deadline) -> ToolOutput:
+    withheld: set[str] = set()
+    hits = _shown_hits(every, withheld)
     found = list(itertools.islice(hits, MAX_RESULTS))
     files = {hit.name for hit in found}
     rest = 0
@@ -90,7 +94,10 @@ def _matches(query: Query, hits: Iterator[Hit], deadline: Deadline) -> ToolOutpu
     if rest == _MAX_COUNTED or (deadline.passed and found):
         total = f"more than {total}"
     lines = [f"{visible(hit.name)}:{hit.line}: {_around(hit)}" for hit in found]
-    if not found and not deadline.passed:
+    if withheld:
+        names = ", ".join(map(visible, sorted(withheld)[:_NAMED_FILES]))
+        lines.append(f"[matches in files that usually hold secrets are not shown: {names}]")
+    elif not found and not deadline.passed:
         lines.append(f"No matches for {query.pattern!r}{where}.{_hint(query)}")
     if rest:
         lines.append(
@@ -100,6 +107,15 @@ def _matches(query: Query, hits: Iterator[Hit], deadline: Deadline) -> ToolOutpu
         text="\n".join([*lines, *_timeout(deadline)]),
         digest=f"searched {one_line(repr(query.pattern), 80)}{where}: {total} in {count_text(len(files), 'file')}",
     )
+
+
+def _shown_hits(hits: Iterator[Hit], withheld: set[str]) -> Iterator[Hit]:
+    """The hits but for those in files whose text is not to be shown; the names of these go into `withheld`."""
+    for hit in hits:
+        if is_secret_file(hit.name):
+            withheld.add(hit.name)
+        else:
+            yield hit
 
 
 def _listing(query: Query, files: Iterator[tuple[str, int]], deadline: Deadline) -> ToolOutput:
