@@ -12,14 +12,18 @@ from collections.abc import Iterator
 from chimera.workspace.terminal_text import visible
 
 ELLIPSIS = "…"
-# Marks and overrides of direction, line and paragraph separators, and the Tag block: they make a line read as
-# something that it is not.
-_DECEPTIVE = re.compile("[\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+# Marks and overrides of direction, line and paragraph separators, the Tag block and what has no width: they make a
+# line read as something that it is not, or hide text in it.
+_DECEPTIVE = re.compile(
+    "[\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    # Joiners belong into emoji and into scripts that join letters.
+    "|(?<![\u0600-\u08ff\u0900-\u0dff\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]"
+)
 _TAB = "    "
 
 
 def escaped(text: str) -> str:
-    """`text` with control characters (but newline and tab) and bidirectional controls as visible escapes."""
+    """`text` with control characters (but newline and tab), bidirectional and invisible ones as visible escapes."""
     return _DECEPTIVE.sub(_code_point, visible(text))
 
 

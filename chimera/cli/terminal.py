@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import Literal, TextIO, TypeAlias
 
-from chimera.cli.cells import Flow, fit, width, wrap
+from chimera.cli.cells import Flow, escaped, fit, width, wrap
 
 Style = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 Span: TypeAlias = str | tuple[str, Style]
-"""A piece of a line, with or without a style. What others wrote must be escaped already."""
+"""A piece of a line, with or without a style."""
 
 _SGR: dict[Style, str] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 # For streams that cannot encode ours; one cell for one cell.
@@ -22,6 +22,8 @@ _USUAL_COLUMNS = 80
 
 class Terminal:
     """Writes lines to a stream. A stream that can no longer be written is silently given up: the run goes on.
+
+    Whatever it is given, but for `raw`, is escaped here: no text steers the terminal, wherever it comes from.
 
     Args:
         stream: usually standard error.
@@ -59,7 +61,7 @@ class Terminal:
     ) -> None:
         """Text of any length, wrapped to the width of the terminal; the first line after `indent`, others after `hang`."""
         hang = indent if hang is None else hang
-        columns = self.columns
+        columns, text = self.columns, escaped(text)
         lines = text.split("\n") if columns is None else wrap(text, columns - max(width(indent), width(hang)))
         for number, line in enumerate(lines):
             whole = (hang if number else indent) + line
@@ -69,13 +71,13 @@ class Terminal:
         """Text that stands in the current line until the next output. Nothing on a pipe."""
         if not self.live:
             return
-        shown = fit(text, self.columns or _USUAL_COLUMNS)
+        shown = fit(escaped(text), self.columns or _USUAL_COLUMNS)
         self._write(self._painted(shown, "dim"))
         self._transient = width(shown)
 
     def flow(self, text: str) -> None:
         """Text that arrives in pieces, wrapped like `block`; `end_flow` ends it."""
-        self._write(self._flow.add(text, self.columns or _USUAL_COLUMNS))
+        self._write(self._flow.add(escaped(text), self.columns or _USUAL_COLUMNS))
 
     def end_flow(self) -> None:
         """The end of a flow, with its line end."""
@@ -83,16 +85,18 @@ class Terminal:
 
     def long_line(self, text: str, style: Style | None = None) -> None:
         """One line of any length, for the terminal to wrap: where a break of ours would change what it says."""
+        text = escaped(text)
         self._write((self._painted(text, style) if style else text) + "\n")
 
     def raw(self, text: str) -> None:
-        """Text as it is, without a line end."""
+        """Text of our own as it is, without a line end."""
         self._write(text)
 
     def _styled(self, spans: tuple[Span, ...], columns: int | None) -> str:
         parts = []
         for span in spans:
             text, style = (span, None) if isinstance(span, str) else span
+            text = escaped(text)
             if columns is not None:
                 text = fit(text, columns)
                 columns -= width(text)
