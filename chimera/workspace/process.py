@@ -211,7 +211,12 @@ class CommandRunner:
         # Looking through all processes costs milliseconds, so only where there is a sign of one.
         if running.ended and not _group_exists(running.process.pid):
             return set()
-        return self._family(running.process, first_tick)
+        found = self._family(running.process, first_tick)
+        if found and running.ended:
+            # Output ends a moment before the process that wrote it does.
+            time.sleep(_POLL_S)
+            found = process_table.still(found)
+        return found
 
 
 class _Running:
