@@ -1,0 +1,179 @@
+"""Keys leave the environment that other processes can read, and stay where chimera itself needs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chimera.cli.clean_start import HANDOVER, start_clean
+from chimera.config import process_environment
+from tests.cli.command import UNCONFINED, Script
+
+CANARY = "sk-canary-7c31f09a"
+SECRETS = {
+    "OPENAI_API_KEY": CANARY,
+    "AWS_SECRET_ACCESS_KEY": f"{CANARY}-aws",
+    "PGPASSWORD": f"{CANARY}-pg",
+    "COPY_OF_IT": CANARY,
+}
+CONSOLE_SCRIPT = Path(sys.executable).with_name("chimera")
+WAYS = [
+    pytest.param([sys.executable, "-m", "chimera"], id="module"),
+    pytest.param([sys.executable, "-P", "-m", "chimera"], id="safe path"),
+    pytest.param([sys.executable, "-I", "-m", "chimera"], id="isolated"),
+    pytest.param([str(CONSOLE_SCRIPT)], id="console script"),
+]
+# What a command can read of the process that started it, written to a file as it is: redaction must not pass for absence.
+LOOK = "{ env; tr '\\0' '\\n' < /proc/$PPID/environ; tr '\\0' '\\n' < /proc/$PPID/cmdline; } > seen.txt"
+
+
+def run(
+    way: list[str], *arguments: str, environment: dict[str, str] | None = None, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*way, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**process_environment(), **(SECRETS if environment is None else environment)},
+    )
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc to read")
+@pytest.mark.parametrize("way", WAYS)
+def test_no_key_can_be_read_from_the_process_of_a_run(
+    repository: Path, script: Script, way: list[str]
+) -> None:
+    if not Path(way[0]).exists():
+        pytest.skip("the console script is not installed")
+    model = script([{"call": "shell", "arguments": {"command": LOOK}}, {"text": "ok"}])
+    done = run(way, "run", "x", "--model", model, *UNCONFINED)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    seen = (repository / "seen.txt").read_text()
+    assert HANDOVER in seen, "it did not start over"
+    assert "chimera" in seen
+    assert CANARY not in seen
+
+
+def test_the_keys_are_there_for_chimera_itself(repository: Path, tmp_path: Path) -> None:
+    program = tmp_path / "chimera"
+    program.write_text(
+        "import json, os, sys\n"
+        "from chimera.cli.clean_start import start_clean\n"
+        "start_clean(sys.argv[1:], os.environ)\n"
+        "print(json.dumps([dict(os.environ), sys.argv[1:], open('/proc/self/environ').read()]))\n"
+    )
+    environment = {**SECRETS, "ODD": "a\nb=c", "PLAIN": "x"}
+    done = run([sys.executable, str(program)], "run", "a b", "-", environment=environment, stdin="task")
+    variables, arguments, readable = json.loads(done.stdout)
+    assert {name: variables.get(name) for name in environment} == environment
+    assert HANDOVER not in variables
+    assert arguments == ["run", "a b", "-"]
+    assert CANARY not in readable
+
+
+def test_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
+    program = tmp_path / "chimera"
+    program.write_text(
+        "import os, sys\nfrom chimera.cli.clean_start import start_clean\n"
+        "start_clean(['run'], os.environ)\nsys.stdout.buffer.write(os.environb[b'A_TOKEN'])\n"
+    )
+    value = b"t\xf6k\xe9n-\xff-12345"
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env={**os.environb, b"A_TOKEN": value},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == value
+
+
+def test_standard_input_is_still_there_to_be_read(repository: Path, script: Script) -> None:
+    model = script([{"text": "ok", "when": "the task from a pipe"}])
+    done = run(
+        [sys.executable, "-m", "chimera"],
+        "run",
+        "-",
+        "--model",
+        model,
+        *UNCONFINED,
+        stdin="the task from a pipe",
+    )
+    assert (done.returncode, done.stdout) == (0, "ok\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [(["show"], SECRETS), (["runs"], SECRETS), (["run", "x"], {"PLAIN": "nothing to hide"}), ([], SECRETS)],
+)
+def test_a_command_that_runs_no_tools_or_has_nothing_to_hide_starts_once(
+    tmp_path: Path, arguments: list[str], environment: dict[str, str]
+) -> None:
+    program = tmp_path / "chimera"
+    program.write_text(
+        "import os, sys\nfrom pathlib import Path\nfrom chimera.cli.clean_start import start_clean\n"
+        "open(sys.argv[1], 'a').write('x')\nstart_clean(sys.argv[2:], os.environ)\n"
+    )
+    log = tmp_path / "log"
+    base = {k: v for k, v in process_environment().items() if k in {"PATH", "HOME", "LANG"}}
+    subprocess.run(
+        [sys.executable, str(program), str(log), *arguments], env={**base, **environment}, check=True
+    )
+    assert log.read_text() == "x"
+    log.unlink()
+    subprocess.run([sys.executable, str(program), str(log), "run"], env={**base, **SECRETS}, check=True)
+    assert log.read_text() == "xx"
+
+
+@pytest.mark.parametrize("handed", ["", "0:0", "3:1", "99:5", "x", "3", "-1:-1", "1:2:3"])
+def test_a_variable_that_names_no_pipe_of_ours_is_harmless_and_never_a_loop(handed: str) -> None:
+    environment = {HANDOVER: handed, **SECRETS}
+    start_clean(["run"], environment)
+    assert environment == SECRETS
+
+
+def test_a_pipe_of_somebody_else_is_left_alone() -> None:
+    reading, writing = os.pipe()
+    try:
+        environment = {HANDOVER: f"{reading}:{os.fstat(reading).st_ino + 1}"}
+        start_clean(["run"], environment)
+        assert environment == {}
+        os.fstat(reading)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_a_program_that_was_read_from_standard_input_goes_on_as_it_is() -> None:
+    program = (
+        "import os, sys; sys.argv = ['-', 'run']\nfrom chimera.cli.clean_start import start_clean\n"
+        "start_clean(['run'], os.environ); print('went on')\n"
+    )
+    done = run([sys.executable, "-"], stdin=program)
+    assert done.stdout == "went on\n"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="dumpable is of Linux")
+def test_other_processes_of_an_ordinary_user_cannot_look_into_it(tmp_path: Path) -> None:
+    setpriv = shutil.which("setpriv")
+    if os.geteuid() == 0 and setpriv is None:
+        pytest.skip("setpriv is needed to become an ordinary user")
+    program = (
+        "import os, subprocess\nfrom chimera.cli.clean_start import start_clean\n"
+        "start_clean(['run'], os.environ)\n"
+        "look = subprocess.run(['cat', f'/proc/{os.getpid()}/environ'], capture_output=True, env={'PATH': '/usr/bin:/bin'})\n"
+        "print(look.returncode, look.stdout)\n"
+    )
+    argv = [sys.executable, "-c", program]
+    if setpriv is not None and os.geteuid() == 0:
+        argv = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--", *argv]
+    done = run(argv)
+    assert done.stdout == "1 b''\n", done.stderr
