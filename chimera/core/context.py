@@ -113,7 +113,7 @@ class Context:
     def cut_to_turn(self, state: RunState, assistant: Message, output: ToolOutput) -> str:
         """The text of an output as far as it fits into a user message that answers `assistant`."""
         size = self.counter.text(output.text)
-        cap = self._room(state).turn_cap - self.counter.message(assistant) - _FRAME_TOKENS
+        cap = self._answer_cap(state, assistant) - _FRAME_TOKENS
         if size <= cap:
             return output.text
         where = f"{'in full' if output.whole else 'its beginning'}: {output.kept or self._keep(output)}"
@@ -122,12 +122,17 @@ class Context:
     def add_answer(self, state: RunState, assistant: Message, text: str) -> str:
         """Add a turn of a message without calls and an answer to it, cut to what a turn may take. Returns the answer."""
         size = self.counter.text(text)
-        cap = self._room(state).turn_cap - self.counter.message(assistant)
+        cap = self._answer_cap(state, assistant)
         if size > cap:
             whole = ToolOutput(text=text, digest="output of the check")
             text = cut(whole, size, cap, self.counter, where=f"in full: {self.files.keep_output(text)}")
         self.add_exchange(state, assistant, text)
         return text
+
+    def _answer_cap(self, state: RunState, assistant: Message) -> int:
+        """What an answer to a message may take: at least half a turn, or a long reply would leave nothing to answer it."""
+        cap = self._room(state).turn_cap
+        return max(cap - self.counter.message(assistant), cap // 2)
 
     def add_exchange(self, state: RunState, assistant: Message, text: str) -> None:
         """Add a turn of a message without calls and the user message that follows it, whole."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +12,13 @@ from pathlib import Path
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
 from chimera.workspace.files import is_file
+from chimera.workspace.folders import scan_folders
 from chimera.workspace.git_folders import enclosing_checkout, git_folders
 from chimera.workspace.git_program import GitError, GitProgram
 
 MAX_FILE_BYTES = 10 * 1024**2
+ANYTHING = b"/"
+"""Stands for every name among those that rules exclude."""
 _MAX_NESTED = 100
 
 
@@ -25,23 +28,49 @@ class Candidates:
 
     files: Mapping[bytes, int]
     """Path relative to the workspace -> time of the last change of content or status in ns, which nobody can set."""
-    omitted: tuple[str, ...]
+    modes: Mapping[bytes, int]
+    """Permission bits of the regular files."""
+    folders: Mapping[bytes, int]
+    """Permission bits of the folders that hold files to record, or nothing at all."""
+    omitted: frozenset[bytes]
+    """What cannot be recorded. A folder that was not looked into ends in `/`."""
+    ignored: frozenset[bytes]
+    """What the user's rules exclude, if it was asked for. A folder that is excluded as a whole ends in `/`."""
     total_bytes: int
 
 
 def find_candidates(
-    git: GitProgram, git_dir: Path, root: Path, *, at_most: int, excluded: Path
+    git: GitProgram,
+    git_dir: Path,
+    root: Path,
+    *,
+    at_most: int,
+    excluded: Path,
+    also: Iterable[bytes] = (),
+    with_ignored: bool = False,
 ) -> Candidates:
-    """The files below `root`, nothing below `excluded` included. `git_dir` is a git directory of our own.
+    """The files below `root`, nothing below `excluded` included.
+
+    Args:
+        git: runs the listings.
+        git_dir: a git directory of our own.
+        root: the workspace.
+        at_most: how many files may be found.
+        excluded: a folder that is not part of the workspace.
+        also: files to record even where the user's rules exclude them.
+        with_ignored: look for what the rules exclude as well.
 
     Raises:
         WorkspaceError: more than `at_most` files, or git fails.
     """
-    listing = _Listing(git=git, git_dir=git_dir, root=root, at_most=at_most)
+    listing = _Listing(git=git, git_dir=git_dir, root=root, at_most=at_most, with_ignored=with_ignored)
     listing.add_checkout(root)
-    base, skipped = os.fsencode(root) + b"/", os.fsencode(excluded) + b"/"
-    names = sorted(name for name in listing.names if not (base + name).startswith(skipped))
+    listing.add_plain(also)
+    base = os.fsencode(root) + b"/"
+    skipped = os.fsencode(excluded.relative_to(root)) + b"/" if excluded.is_relative_to(root) else b"//"
+    names = sorted(name for name in listing.names if not name.startswith(skipped))
     files: dict[bytes, int] = {}
+    modes: dict[bytes, int] = {}
     omitted, total = set(listing.omitted), 0
     for name in names:
         try:
@@ -51,12 +80,21 @@ def find_candidates(
         if stat.S_ISDIR(status.st_mode):
             continue  # a submodule, as the repository around it records it
         if not _can_record(base + name, status):
-            omitted.add(shown_name(name))
+            omitted.add(name)
             continue
         files[name] = status.st_ctime_ns
+        if stat.S_ISREG(status.st_mode):
+            modes[name] = stat.S_IMODE(status.st_mode)
         total += status.st_size
-    omitted.update(_left_out(base, names))
-    return Candidates(files=files, omitted=tuple(sorted(omitted)), total_bytes=total)
+    scan = scan_folders(base, names)
+    return Candidates(
+        files=files,
+        modes=modes,
+        folders={f: bits for f, bits in scan.modes.items() if not (f + b"/").startswith(skipped)},
+        omitted=frozenset(omitted) | scan.left_out,
+        ignored=frozenset(listing.ignored) - files.keys(),
+        total_bytes=total,
+    )
 
 
 def shown_name(path: bytes) -> str:
@@ -72,9 +110,12 @@ class _Listing:
     git_dir: Path
     root: Path
     at_most: int
+    with_ignored: bool
     names: set[bytes] = field(default_factory=set)
-    omitted: list[str] = field(default_factory=list)
+    ignored: set[bytes] = field(default_factory=set)
+    omitted: set[bytes] = field(default_factory=set)
     checkouts: int = 0
+    plain_folders: dict[bytes, bool] = field(default_factory=dict)
 
     def add_checkout(self, place: Path) -> None:
         """The files of the checkout at `place`, at or below the root, and of those nested in it."""
@@ -84,14 +125,15 @@ class _Listing:
         if top != place and self._is_ignored(top, place):
             top = place
         nested = []
-        for name in self._untracked(top, place):
+        prefix = _prefix(top, self.root)
+        for name in self._unknown(top, place):
             if name.endswith(b"/"):
                 nested.append(top / os.fsdecode(name))
             else:
-                self._add(top, name)
-        for name in self._tracked(top):
-            if _is_plainly_below(top, name, place):
-                self._add(top, name)
+                self.names.add(prefix(name))
+        self._add_tracked(top, place, prefix)
+        if self.with_ignored:
+            self._add_ignored(top, place, prefix)
         if len(self.names) > self.at_most:
             raise WorkspaceError(
                 f"the workspace {str(self.root)!r} holds more than {self.at_most:,} files outside ignored folders; "
@@ -101,17 +143,39 @@ class _Listing:
             if self.checkouts < _MAX_NESTED and inner != place:
                 self.add_checkout(inner)
             else:
-                self.omitted.append(inner.relative_to(self.root).as_posix() + "/")
+                self.omitted.add(os.fsencode(inner.relative_to(self.root)) + b"/")
 
-    def _add(self, top: Path, name: bytes) -> None:
-        self.names.add(os.path.relpath(os.fsencode(top) + b"/" + name, os.fsencode(self.root)))
+    def _add_tracked(self, top: Path, place: Path, prefix: Callable[[bytes], bytes]) -> None:
+        above, within = os.fsencode(top) + b"/", os.fsencode(place) + b"/"
+        for name in self._tracked(top):
+            path = above + name
+            if path.startswith(within) and self._is_plain(path):
+                self.names.add(prefix(name))
 
-    def _untracked(self, top: Path, place: Path) -> list[bytes]:
-        """With an index that does not exist every file is untracked. A nested repository is one name that ends in `/`."""
+    def _add_ignored(self, top: Path, place: Path, prefix: Callable[[bytes], bytes]) -> None:
+        try:
+            self.ignored.update(map(prefix, self._unknown(top, place, "--ignored", "--directory")))
+        except GitError:  # too many to list: anything may have been there
+            self.ignored.add(ANYTHING)
+
+    def add_plain(self, names: Iterable[bytes]) -> None:
+        """Add names that the rules may exclude, unless a link on the way leads elsewhere."""
+        base = os.fsencode(self.root) + b"/"
+        self.names.update(n for n in set(names) - self.names if self._is_plain(base + n))
+
+    def _is_plain(self, path: bytes) -> bool:
+        """Whether the folder of a path is reached without a link on the way."""
+        folder = path.rpartition(b"/")[0]
+        if folder not in self.plain_folders:
+            self.plain_folders[folder] = os.path.realpath(folder) == folder
+        return self.plain_folders[folder]
+
+    def _unknown(self, top: Path, place: Path, *options: str) -> list[bytes]:
+        """With an index that does not exist every file is unknown. A nested repository is one name that ends in `/`."""
         arguments = [f"--git-dir={self.git_dir}", f"--work-tree={top}", "-c", "core.bare=false"]
         if rules := _users_rules(self.git, top):
             arguments += ["-c", f"core.excludesFile={rules}"]
-        arguments += ["ls-files", "-z", "--others", "--exclude-standard"]
+        arguments += ["ls-files", "-z", "--others", "--exclude-standard", *options]
         folders = git_folders(top)
         if folders is not None and is_file(folders.common / "info" / "exclude"):
             arguments.append(f"--exclude-from={folders.common / 'info' / 'exclude'}")
@@ -160,31 +224,18 @@ def _users_rules(git: GitProgram, cwd: Path) -> Path | None:
     return rules if rules.is_absolute() and is_file(rules) else None
 
 
-def _is_plainly_below(top: Path, name: bytes, place: Path) -> bool:
-    """Whether a tracked name lies below `place` without a link on the way, which would lead elsewhere."""
-    folder = Path(top, os.fsdecode(name)).parent
-    return folder.is_relative_to(place) and os.path.realpath(folder) == str(folder)
+def _prefix(top: Path, root: Path) -> Callable[[bytes], bytes]:
+    """How a name below `top` becomes one below `root`; one of the two holds the other."""
+    if top == root:
+        return lambda name: name
+    if top.is_relative_to(root):
+        below = os.fsencode(top.relative_to(root)) + b"/"
+        return lambda name: below + name
+    above = os.fsencode(root.relative_to(top)) + b"/"
+    return lambda name: name.removeprefix(above)
 
 
 def _can_record(path: bytes, status: os.stat_result) -> bool:
     if stat.S_ISLNK(status.st_mode):
         return True
     return stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES and os.access(path, os.R_OK)
-
-
-def _left_out(base: bytes, names: Iterable[bytes]) -> set[str]:
-    """What git does not even list, in the folders that hold listed files: pipes, sockets, unreadable folders."""
-    left_out: set[str] = set()
-    for folder in {b"".join(name.rpartition(b"/")[:2]) for name in names} | {b""}:
-        try:
-            with os.scandir(base + folder) as entries:
-                left_out.update(shown_name(folder + entry.name) for entry in entries if _is_left_out(entry))
-        except OSError:
-            continue
-    return left_out
-
-
-def _is_left_out(entry: os.DirEntry[bytes]) -> bool:
-    if entry.is_dir(follow_symlinks=False):
-        return not os.access(entry.path, os.R_OK | os.X_OK)
-    return not (entry.is_file(follow_symlinks=False) or entry.is_symlink())

@@ -9,26 +9,28 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
-from chimera.workspace.candidates import find_candidates, shown_name
+from chimera.workspace.annex import Annex, keep_annex
+from chimera.workspace.candidates import Candidates, find_candidates, shown_name
 from chimera.workspace.git_program import GitError, GitProgram, find_git
+from chimera.workspace.trees import Entry, Trees, check_id
 
 MAX_FILES = 50_000
 MAX_TOTAL_BYTES = 2 * 1024**3
+QUOTA_BYTES = 2 * 1024**3
+"""What the snapshots of one workspace may take on disk before those of its oldest runs go."""
 # Longest step of the clock that a file system stamps changes with.
 _CLOCK_STEP_NS = 1_000_000_000
 # Each clause undoes one way in which attributes of the repository make git change bytes or run a program.
 _ATTRIBUTES = (
     "* -text !eol -filter -ident -working-tree-encoding !diff !merge !conflict-marker-size !whitespace\n"
 )
-_TREE_ID = re.compile(r"[0-9a-f]{40,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,12 @@ class Snapshot:
     """Id of a git tree in the shadow repository."""
     omitted: tuple[str, ...]
     """Paths that could not be recorded, as people read them: too large, unreadable, no regular file."""
+    paths: frozenset[bytes]
+    """What was recorded, relative to the workspace."""
+    annex: str | None = None
+    """Name of what goes with the tree, for a snapshot that belongs to a run."""
+    ignored: str | None = None
+    """Name of an annex of its own that lists what rules excluded, if it was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +74,26 @@ class ShadowRepository:
         name = hashlib.sha256(os.fsencode(self._root)).hexdigest()[:24]
         self._git_dir = self._state_dir / "shadow" / name
 
-    def snapshot(self) -> Snapshot:
-        """Record every tracked and untracked file; files that the user's rules ignore are not part of it."""
+    def snapshot(
+        self, *, run_id: str | None = None, also: Iterable[bytes] = (), with_ignored: bool = False
+    ) -> Snapshot:
+        """Record every tracked and untracked file; files that the user's rules ignore are not part of it.
+
+        Args:
+            run_id: keep the tree and its annex until the snapshots of this run are dropped.
+            also: files to record although rules ignore them.
+            with_ignored: list in an annex of its own which files the rules ignore; for a snapshot of a run.
+        """
         git = find_git(process_environment(), outside=self._root)
         with self._prepared(git):
             found = find_candidates(
-                git, self._git_dir, self._root, at_most=self._max_files, excluded=self._state_dir
+                git,
+                self._git_dir,
+                self._root,
+                at_most=self._max_files,
+                excluded=self._state_dir,
+                also=also,
+                with_ignored=with_ignored,
             )
             if found.total_bytes > MAX_TOTAL_BYTES:
                 raise WorkspaceError(
@@ -84,7 +106,49 @@ class ShadowRepository:
                 # The kept index may be damaged, or a file may have vanished meanwhile. Once more, from nothing.
                 self._index.unlink(missing_ok=True)
                 tree = self._record(git, found.files)
-        return Snapshot(tree=tree, omitted=found.omitted)
+            annex = ignored = None
+            if run_id is not None:
+                annex = self._keep(git, run_id, tree, _annex(found))
+            if run_id is not None and with_ignored:
+                ignored = self._keep(git, run_id, tree, Annex(unrecorded=found.ignored))
+        return Snapshot(
+            tree=tree,
+            omitted=tuple(sorted(map(shown_name, found.omitted))),
+            paths=frozenset(found.files),
+            annex=annex,
+            ignored=ignored,
+        )
+
+    def graft(
+        self, run_id: str, tree: str, changes: Mapping[bytes, Entry | None], annex: Annex
+    ) -> tuple[str, str]:
+        """Keep, for a run, a tree in which these files are as given, and its annex. Returns the ids of both."""
+        git = find_git(process_environment(), outside=self._root)
+        with self._prepared(git):
+            made = Trees(git=git, git_dir=self._git_dir).graft(tree, changes)
+            return made, self._keep(git, run_id, made, annex)
+
+    def keep_within(self, quota_bytes: int, *, but: Collection[str]) -> tuple[str, ...]:
+        """Drop the snapshots of the oldest runs until all take at most `quota_bytes`, those of `but` never.
+
+        Returns:
+            The runs that cannot be undone any more.
+        """
+        git = find_git(process_environment(), outside=self._root)
+        dropped: list[str] = []
+        with self._prepared(git):
+            trees = Trees(git=git, git_dir=self._git_dir)
+            for run_id in trees.kept_runs():
+                if trees.size() <= quota_bytes:
+                    break
+                if run_id not in but:
+                    trees.drop_runs([run_id])
+                    dropped.append(run_id)
+        return tuple(dropped)
+
+    def trees(self) -> Trees:
+        """What has been recorded so far."""
+        return Trees(git=find_git(process_environment(), outside=self._root), git_dir=self._git_dir)
 
     def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
         """Every file that differs between two trees, sorted by path."""
@@ -106,12 +170,10 @@ class ShadowRepository:
         return self._git_dir / "index"
 
     def _compare(self, before: str, after: str, *options: str) -> bytes:
-        for tree in (before, after):
-            if not _TREE_ID.fullmatch(tree):
-                raise WorkspaceError(f"{tree!r} is not the id of a snapshot")
+        trees = (check_id(before), check_id(after))
         git = find_git(process_environment(), outside=self._root)
         fixed = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv")
-        return git.run([*self._options(), *fixed, *options, before, after, "--"], cwd=self._git_dir)
+        return git.run([*self._options(), *fixed, *options, *trees, "--"], cwd=self._git_dir)
 
     def _options(self) -> list[str]:
         return [f"--git-dir={self._git_dir}", f"--work-tree={self._root}", "-c", "core.bare=false"]
@@ -142,6 +204,11 @@ class ShadowRepository:
         attributes.parent.mkdir(exist_ok=True)
         attributes.write_text(_ATTRIBUTES, encoding="ascii")
 
+    def _keep(self, git: GitProgram, run_id: str, tree: str, annex: Annex) -> str:
+        trees = Trees(git=git, git_dir=self._git_dir)
+        trees.keep(run_id, tree)
+        return keep_annex(trees.annexes(run_id), annex)
+
     def _record(self, git: GitProgram, files: Mapping[bytes, int]) -> str:
         """Bring the kept index to exactly these files and write it as a tree."""
         started, last = self._git_dir / "started.tmp", self._git_dir / "started"
@@ -158,6 +225,10 @@ class ShadowRepository:
         tree = git.run([*options, "write-tree"], cwd=self._root).decode("ascii").strip()
         started.replace(last)
         return tree
+
+
+def _annex(found: Candidates) -> Annex:
+    return Annex.of_modes(found.modes, found.folders, found.omitted)
 
 
 def _records(paths: Iterable[bytes]) -> bytes:

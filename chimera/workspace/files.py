@@ -142,7 +142,7 @@ def replace_file(folder: int, name: str, content: bytes, *, label: str) -> None:
             stream.write(content)
             stream.flush()
             if old is not None:
-                _copy_status(folder, name, old, descriptor)
+                copy_status(folder, name, old, descriptor)
             os.fsync(descriptor)
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
@@ -171,7 +171,7 @@ def _require_regular(status: os.stat_result, label: str) -> None:
         raise ToolError(f"{label!r} is {kind}, and only regular files can be used.{hint}")
 
 
-def _copy_status(folder: int, name: str, old: os.stat_result, descriptor: int) -> None:
+def copy_status(folder: int, name: str, old: os.stat_result, descriptor: int) -> None:
     """Give the open new file the owner, mode and extended attributes of the old one, as far as permitted."""
     new = os.fstat(descriptor)
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):

@@ -135,6 +135,7 @@ def find_git(environment: Mapping[str, str], *, outside: Path) -> GitProgram:
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_DEFAULT_REF_FORMAT": "files",
             "GIT_NO_LAZY_FETCH": "1",
             "GIT_ALLOW_PROTOCOL": "none",
             "GIT_OPTIONAL_LOCKS": "0",

@@ -1,0 +1,146 @@
+"""How long until the first request reaches the provider: chimera and, if its executable is given, mini-swe-agent.
+
+Both import litellm, which takes most of that time. Runs alternate, so that a busy machine slows both alike.
+
+    python -m tests.benchmarks.first_request --peer /path/to/mini --rounds 7
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from chimera.config import process_environment
+from tests.provider import Answer, LoopbackProvider, Seen, ask, say
+
+TASK = "Say done."
+DONE = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """One start: until the first request arrived, and until the end of the process."""
+
+    wall_s: float
+    cpu_s: float
+    """Of the process, when the request arrived."""
+    whole_s: float
+
+
+def main() -> int:
+    """Measure, print a table, and return 1 if the peer was there first by more than the tolerance."""
+    options = _options()
+    commands = {"chimera": _chimera}
+    if options.peer and Path(options.peer).exists():
+        commands["mini-swe-agent"] = lambda url, folder: _peer(options.peer, url, folder)
+    starts: dict[str, list[Start]] = {name: [] for name in commands}
+    for _ in range(options.rounds + 1):
+        for name, command in commands.items():
+            starts[name].append(_start(command))
+    for name, measured in starts.items():
+        # The first start of each reads its modules from disk for the first time.
+        print(name, *(f"{column} {_spread(measured[1:], column)}" for column in ("wall_s", "cpu_s", "whole_s")))
+    if "mini-swe-agent" not in starts:
+        print("no peer: give its executable with --peer")
+        return 0
+    ratios = {
+        column: _median(starts["chimera"], column) / _median(starts["mini-swe-agent"], column)
+        for column in ("wall_s", "cpu_s")
+    }
+    print("chimera / mini-swe-agent:", *(f"{name} {ratio:.3f}" for name, ratio in ratios.items()))
+    return int(ratios["wall_s"] > 1 + options.tolerance)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", help="executable of mini-swe-agent (mini)")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tolerance", type=float, default=0.0)
+    return parser.parse_args()
+
+
+def _chimera(url: str, folder: Path) -> list[str]:
+    program = [str(Path(sys.executable).with_name("chimera")), "run", TASK, "--model", "openai/fake"]
+    safety = ["--mode", "yolo", "--sandbox", "danger-full-access"]
+    return [*program, "--api-base", url, "--workspace", str(folder), *safety, "-q"]
+
+
+def _peer(program: str, url: str, folder: Path) -> list[str]:
+    settings = ["-c", "mini.yaml", "-c", f"model.model_kwargs.api_base={url}", "-o", str(folder / "out.json")]
+    return [program, "-m", "openai/fake", "-t", TASK, "-y", "-l", "0", "--exit-immediately", *settings]
+
+
+def _environment(home: Path) -> Mapping[str, str]:
+    own = {
+        "HOME": str(home),
+        "OPENAI_API_KEY": "k",
+        "CHIMERA_STATE_DIR": str(home / "state"),
+        "MSWEA_CONFIGURED": "true",
+        "MSWEA_SILENT_STARTUP": "1",
+        "MSWEA_COST_TRACKING": "ignore_errors",
+        "MSWEA_GLOBAL_CONFIG_DIR": str(home / "peer"),
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    return {**process_environment(), **own}
+
+
+def _start(command: object) -> Start:
+    assert callable(command)
+    arrived: list[tuple[float, float]] = []
+    process: list[subprocess.Popen[bytes]] = []
+
+    def answer(seen: Seen, _: int) -> Answer:
+        arrived.append((time.perf_counter(), _cpu_s(process[0].pid)))
+        offered = {tool["function"]["name"] for tool in seen.body.get("tools", [])}
+        return ask("bash", {"command": DONE}) if "bash" in offered else say("done")
+
+    with tempfile.TemporaryDirectory() as name, LoopbackProvider(answer) as provider:
+        folder = Path(name, "work")
+        folder.mkdir()
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+        arguments = command(provider.url, folder)
+        if shutil.which(arguments[0]) is None:
+            raise SystemExit(f"{arguments[0]!r} is not there")
+        began = time.perf_counter()
+        process.append(
+            subprocess.Popen(
+                arguments,
+                cwd=folder,
+                env=_environment(Path(name)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+        )
+        _, errors = process[0].communicate(timeout=300)
+        ended = time.perf_counter()
+    if not arrived:
+        raise SystemExit(f"no request came from {arguments}: {errors.decode()[-2000:]}")
+    return Start(wall_s=arrived[0][0] - began, cpu_s=arrived[0][1], whole_s=ended - began)
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _median(starts: list[Start], column: str) -> float:
+    return median(getattr(start, column) for start in starts[1:])
+
+
+def _spread(starts: list[Start], column: str) -> str:
+    values = sorted(getattr(start, column) for start in starts)
+    return f"{median(values):.2f} ({values[0]:.2f}..{values[-1]:.2f})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
