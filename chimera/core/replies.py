@@ -51,6 +51,8 @@ def read_reply(completion: Completion, names: Collection[str] = ()) -> Reply:
         names: of the tools that are offered, to know a call that was written as text.
     """
     content = _clean(completion.message.content)
+    if not content.strip():
+        content = ""  # strict providers refuse a text that is nothing but white space
     extra = _cleaned(completion.message.extra)
     if completion.finish_reason == "length":
         fault = (
@@ -62,7 +64,7 @@ def read_reply(completion: Completion, names: Collection[str] = ()) -> Reply:
         fault = "The provider's filter withheld your reply. Go on with the task in another way."
         return Reply(message=assistant(content or "(filtered reply)", extra=extra), fault=fault)
     if not completion.message.tool_calls:
-        if content.strip():
+        if content:
             written = written_call(content, names)
             return Reply(message=assistant(content, extra=extra), fault=_WRITTEN[written] if written else "")
         fault = "Your reply was empty. Call a tool to go on, or give your final answer as text."

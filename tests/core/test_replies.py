@@ -41,6 +41,13 @@ def test_an_empty_reply_gets_a_placeholder_and_a_fault(text: str) -> None:
 
 
 @pytest.mark.case("D1")
+@pytest.mark.parametrize("finish", ["tool_calls", "length", "content_filter"])
+def test_text_of_nothing_but_white_space_is_no_text(finish: FinishReason) -> None:
+    reply = read_reply(completion(" \n", call("{}"), finish=finish))
+    assert reply.message.content.strip() == reply.message.content
+    assert reply.message.content or reply.message.tool_calls
+
+
 @pytest.mark.parametrize("arguments", ['{"path": "a', "[]", "null", '"ls"', "3", "{" * 100_000])
 def test_broken_arguments_are_stored_as_an_empty_object_but_told_as_written(arguments: str) -> None:
     reply = read_reply(completion("", call(arguments)))
