@@ -21,7 +21,8 @@ from chimera.errors import (
     WorkspaceError,
     WorkspaceLockedError,
 )
-from chimera.models.choose import choose_model, has_price, preload
+from chimera.models.choose import choose_model, has_price
+from chimera.models.litellm_model import preload
 from chimera.record.events import Emit, Event
 from chimera.record.redaction import Redactor, known_secrets
 from chimera.record.run_directory import find_run, first_event, run_paths
@@ -126,8 +127,7 @@ def _session(
     notices = Notices(emit)
     with ExitStack() as stack:
         if model is None or isinstance(model, str):
-            preload(config.model)
-            chosen = choose_model(config, process_environment(), notify=notices)
+            chosen = choose_model(config, process_environment(), notify=notices, prepare=preload)
             stack.callback(chosen.close)
             if config.max_cost is not None and not has_price(chosen.name):
                 raise UnknownPriceError(_NO_PRICE.format(chosen.name))

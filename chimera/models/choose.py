@@ -11,7 +11,7 @@ from chimera.core.context_budget import UNKNOWN_WINDOW
 from chimera.core.messages import Usage
 from chimera.core.model import Model, Window
 from chimera.errors import ConfigError, ModelAuthError
-from chimera.models import litellm_model, registry
+from chimera.models import registry
 from chimera.models.litellm_model import LiteLLMModel
 from chimera.models.local_window import LOCAL_SERVERS, LocalServer, reported_window, served_model
 from chimera.models.providers import BY_PREFIX, PROVIDERS, Provider
@@ -29,6 +29,7 @@ def choose_model(
     environment: Mapping[str, str],
     *,
     notify: Callable[[str], None] = lambda _: None,
+    prepare: Callable[[], None] = lambda: None,
     servers: Sequence[LocalServer] = LOCAL_SERVERS,
 ) -> RetryingModel:
     """The model of a run, wrapped in the retries; the caller closes it. Nothing is sent to a provider; local servers are asked.
@@ -40,6 +41,8 @@ def choose_model(
         config: the settings.
         environment: where keys and addresses are looked up.
         notify: told about every retry and every parameter that a server refused.
+        prepare: called once it is settled that litellm will be needed, before servers are asked for the window;
+            `litellm_model.preload` makes good use of that time.
         servers: where a local server is looked for.
 
     Raises:
@@ -55,7 +58,7 @@ def choose_model(
         name, api_base = _default(api_base, environment, servers)
     elif api_base is not None and not _has_provider(name):
         name = f"openai/{name}"
-    model = _litellm_model(_with_provider(name), api_base, config, environment, notify)
+    model = _litellm_model(_with_provider(name), api_base, config, environment, notify, prepare)
     return RetryingModel(model, on_retry=notify, on_close=model.close)
 
 
@@ -72,12 +75,6 @@ def has_price(name: str) -> bool:
         return True
     known = registry.facts(name)
     return known is not None and known.cost_usd(Usage(input_tokens=1, output_tokens=1)) is not None
-
-
-def preload(name: str) -> None:
-    """Begin to load what the model will need, in the background."""
-    if not name.startswith(_SCRIPTED):
-        litellm_model.preload()
 
 
 def _default(
@@ -112,11 +109,13 @@ def _litellm_model(
     config: Config,
     environment: Mapping[str, str],
     notify: Callable[[str], None],
+    prepare: Callable[[], None],
 ) -> LiteLLMModel:
     provider = BY_PREFIX.get(name.partition("/")[0])
     if provider is not None:
         api_base = api_base or provider.api_base(environment)
     api_key = _key(provider, name, api_base, environment)
+    prepare()
     window = None if config.window is None else Window(tokens=config.window, source="argument")
     if window is None and api_base is not None:
         window = reported_window(name, api_base=api_base, api_key=api_key)

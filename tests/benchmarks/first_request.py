@@ -3,6 +3,9 @@
 Both import litellm, which takes most of that time. Runs alternate, so that a busy machine slows both alike.
 
     python -m tests.benchmarks.first_request --peer /path/to/mini --rounds 7
+
+Both must be installed alike: an installation without compiled modules takes twice the time (`--chimera` names another
+than that of this Python).
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ class Start:
 def main() -> int:
     """Measure, print a table, and return 1 if the peer was there first by more than the tolerance."""
     options = _options()
-    commands = {"chimera": _chimera}
+    commands = {"chimera": lambda url, folder: _chimera(options.chimera, url, folder)}
     if options.peer and Path(options.peer).exists():
         commands["mini-swe-agent"] = lambda url, folder: _peer(options.peer, url, folder)
     starts: dict[str, list[Start]] = {name: [] for name in commands}
@@ -48,7 +51,9 @@ def main() -> int:
             starts[name].append(_start(command))
     for name, measured in starts.items():
         # The first start of each reads its modules from disk for the first time.
-        print(name, *(f"{column} {_spread(measured[1:], column)}" for column in ("wall_s", "cpu_s", "whole_s")))
+        print(
+            name, *(f"{column} {_spread(measured[1:], column)}" for column in ("wall_s", "cpu_s", "whole_s"))
+        )
     if "mini-swe-agent" not in starts:
         print("no peer: give its executable with --peer")
         return 0
@@ -62,16 +67,18 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
+    own = Path(sys.executable).with_name("chimera")
+    parser.add_argument("--chimera", default=str(own), help="executable of chimera")
     parser.add_argument("--peer", help="executable of mini-swe-agent (mini)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tolerance", type=float, default=0.0)
     return parser.parse_args()
 
 
-def _chimera(url: str, folder: Path) -> list[str]:
-    program = [str(Path(sys.executable).with_name("chimera")), "run", TASK, "--model", "openai/fake"]
+def _chimera(program: str, url: str, folder: Path) -> list[str]:
+    server = ["--model", "openai/fake", "--api-base", url]
     safety = ["--mode", "yolo", "--sandbox", "danger-full-access"]
-    return [*program, "--api-base", url, "--workspace", str(folder), *safety, "-q"]
+    return [program, "run", TASK, *server, "--workspace", str(folder), *safety, "-q"]
 
 
 def _peer(program: str, url: str, folder: Path) -> list[str]:
@@ -130,11 +137,11 @@ def _start(command: object) -> Start:
 
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return float((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
 
 
 def _median(starts: list[Start], column: str) -> float:
-    return median(getattr(start, column) for start in starts[1:])
+    return float(median(getattr(start, column) for start in starts[1:]))
 
 
 def _spread(starts: list[Start], column: str) -> str:

@@ -153,3 +153,21 @@ def test_an_ollama_model_nobody_knows_is_asked_for_the_window_we_assume() -> Non
     with LoopbackProvider([], pages={}) as provider:
         model = chosen({"OLLAMA_API_BASE": provider.root}, model="ollama_chat/mine")
     assert resolve_window(Config(), model) == Window(tokens=16_384, source="unknown")
+
+
+def test_the_import_begins_before_a_server_is_asked_and_not_without_a_key() -> None:
+    order: list[str] = []
+    with LoopbackProvider([], pages={}) as provider:
+        choose_model(
+            Config(model="openai/x", api_base=provider.url),
+            {},
+            prepare=lambda: order.extend(provider.asked or ["first"]),
+        )
+        assert provider.asked
+    assert order == ["first"]
+    with pytest.raises(ModelAuthError):
+        choose_model(Config(model="openai/gpt-5"), {}, prepare=lambda: order.append("too early"))
+    choose_model(
+        Config(model="openai/gpt-5"), {"OPENAI_API_KEY": "k"}, prepare=lambda: order.append("with a key")
+    )
+    assert order == ["first", "with a key"]
