@@ -12,6 +12,7 @@ from chimera import __version__
 from chimera.checkpoints import Checkpoints
 from chimera.config import Config, Mode, process_environment, state_dir
 from chimera.core.agent import Agent, Verify
+from chimera.core.compaction import Compactor, compact
 from chimera.core.context_budget import (
     DEFAULT_BUDGET_FRACTION,
     DEFAULT_KEEP_TURNS,
@@ -61,6 +62,7 @@ def open_session(
     state: Path | None = None,
     hidden: Sequence[Path] = (),
     earlier: Path | None = None,
+    compactor: Compactor = compact,
 ) -> Iterator[Session]:
     """Open what a run needs; on exit everything is closed and commands still running are ended.
 
@@ -72,6 +74,7 @@ def open_session(
         state: where the run is recorded, instead of the user's state directory.
         hidden: existing folders that confined commands find empty.
         earlier: the directory of a run that is taken up again, instead of a new one.
+        compactor: how the history is shrunk.
 
     Raises:
         ChimeraError: one of the kinds that `chimera.api` turns into a stop reason.
@@ -113,6 +116,7 @@ def open_session(
             events=RedactedEvents(record.redactor, record.emit, emit),
             governed=GovernedFiles(root),
             ask=ask,
+            compactor=compactor,
         )
 
 
@@ -132,6 +136,7 @@ class Session:
     events: RedactedEvents
     governed: GovernedFiles
     ask: Ask | None
+    compactor: Compactor
 
     def run(self, task: str) -> RunResult:
         """Run the loop on a task and record its end, a crash included."""
@@ -195,6 +200,7 @@ class Session:
             known=known,
             verify=self._verify(tools),
             emit=lambda event: self._pass_on(event, checkpoints, notices),
+            compactor=self.compactor,
         )
 
     def _verify(self, tools: tuple[Tool, ...]) -> Verify | None:

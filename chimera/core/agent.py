@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from chimera import prompts
+from chimera.core.compaction import Compactor, compact
 from chimera.core.context import Context
 from chimera.core.context_budget import ContextBudget, floor_fields
 from chimera.core.ledger import CommandRun, Verification, fact_fields
@@ -64,6 +65,8 @@ class Agent:
     emit: Emit = lambda event: None
     clock: Callable[[], float] = time.monotonic
     counter: TokenCounter = field(default_factory=TokenCounter)
+    compactor: Compactor = compact
+    """How the history is shrunk; another one only to compare."""
 
     def run(self, task: str, past: Past | None = None) -> RunResult:
         """Work on a task until something gives a reason to stop. Expected ends are results, never exceptions.
@@ -113,6 +116,7 @@ class Agent:
             files=self.files,
             emit=self.emit,
             summariser=Summariser(model=self.model, counter=self.counter, emit=self.emit),
+            compactor=self.compactor,
         )
 
     def _introduce(self, state: RunState, task: str, past: Past | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from chimera.core.context_budget import (
     FILE_SHARE,
@@ -61,6 +62,22 @@ class Compaction:
     """Whether the file being edited was put back whole."""
     archive: str = ""
     """The text that is no longer in the history, whole, for people and for `search`."""
+
+
+class Compactor(Protocol):
+    """A way to shrink a history. `compact` is ours; the benchmark compares others."""
+
+    def __call__(
+        self,
+        history: History,
+        restored: Restored,
+        budget: ContextBudget,
+        room: Room,
+        counter: TokenCounter,
+        /,
+    ) -> Compaction:
+        """What comes of one attempt: smaller and below the trigger, or the history that went in."""
+        ...
 
 
 # A note that leaves something out may need a few tokens more for the count of it.

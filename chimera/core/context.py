@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from chimera.core.admission import admit, cut
-from chimera.core.compaction import Compaction, compact
+from chimera.core.compaction import Compaction, Compactor, compact
 from chimera.core.context_budget import (
     REFUSED_SHARE,
     SUMMARY_SHARE,
@@ -51,6 +51,7 @@ class Context:
     files: RunFiles
     emit: Emit
     summariser: Summariser | None = None
+    compactor: Compactor = compact
 
     def begin(self, system_text: str, task: str, budget: ContextBudget, started: float) -> RunState:
         """The state of a run before its first step, with the floor measured and checked."""
@@ -238,10 +239,10 @@ class Context:
             earlier_archives=self.files.archives,
             follow_up=state.follow_up,
         )
-        result = compact(state.history, restored, state.budget, room, self.counter)
+        result = self.compactor(state.history, restored, state.budget, room, self.counter)
         if result.removed_turns and state.budget.mode == "summary":
             summarised = replace(restored, summary=self._summary(state, result, room))
-            again = compact(state.history, summarised, state.budget, room, self.counter)
+            again = self.compactor(state.history, summarised, state.budget, room, self.counter)
             result = again if again.changed else result
         archive = self.files.keep_archive(result.archive) if result.changed else None
         self._emit_compaction(state, step, result, restored, archive)
