@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,7 @@ class Repository:
 def find_repository(path: Path) -> Repository | None:
     """The checkout that `path` lies in. None where there is none, in a bare repository, and for one that is broken."""
     real = real_path(path)
-    _prepare_import(real)
+    _import_git(real)
     import git  # noqa: TID251
 
     # A broken settings file surfaces as an error of whatever reads it.
@@ -54,13 +55,26 @@ def find_repository(path: Path) -> Repository | None:
         return None
 
 
-def _prepare_import(path: Path) -> None:
-    # GitPython reads these when it is imported, and runs the git they name: never one that the workspace supplies.
-    git = Path("/usr/bin/git")
+def _import_git(path: Path) -> None:
+    """Import GitPython, told of a git that the workspace does not supply."""
+    if "git" in sys.modules:
+        return
+    program = "/usr/bin/git"
     with suppress(WorkspaceError):
-        git = find_git(process_environment(), outside=path).path
-    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # noqa: TID251
-    os.environ.setdefault("GIT_PYTHON_GIT_EXECUTABLE", str(git))  # noqa: TID251
+        program = str(find_git(process_environment(), outside=path).path)
+    # At import it tries the git that it is told of, with the whole environment of this process, keys included: so at
+    # first it is told of none.
+    variables = {"GIT_PYTHON_REFRESH": "quiet", "GIT_PYTHON_GIT_EXECUTABLE": os.devnull}
+    earlier = {name: os.environ.get(name) for name in variables}  # noqa: TID251
+    os.environ.update(variables)  # noqa: TID251
+    try:
+        import git  # noqa: TID251
+    finally:
+        for name, value in earlier.items():
+            os.environ.pop(name)  # noqa: TID251
+            if value is not None:
+                os.environ[name] = value  # noqa: TID251
+    git.Git.GIT_PYTHON_GIT_EXECUTABLE = program
 
 
 def _head(repo: git.Repo, root: Path) -> tuple[str | None, str | None]:
