@@ -1,0 +1,219 @@
+"""One instance of a generated task, and how it becomes a folder that Harbor and `chimera bench` can read."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+Suite = Literal["basics", "tools", "context", "long"]
+
+RELEASE_SEEDS = 1000
+"""Seeds from here on draw from the template families that are held out: look at them for a release only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """Something that is said once or seldom and needed, to the letter, much later."""
+
+    label: str
+    """Unique in its instance. Where the fact is said, it stands on a line of its own: `label: value`."""
+    value: str
+
+    @property
+    def line(self) -> str:
+        """The fact as it is said."""
+        return f"{self.label}: {self.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastStep:
+    """A tool call that lies before the start, and what it came to. The start tree already shows its effect."""
+
+    name: str
+    arguments: Mapping[str, str]
+    output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """A task made from a seed: what the agent sees, what it does not, and what can be said about its window."""
+
+    name: str
+    suite: Suite
+    seed: int
+    difficulty: Literal["easy", "medium", "hard"]
+    instruction: str
+    files: Mapping[str, str]
+    """The start tree: path -> text."""
+    solution: str
+    """Text of `solve.sh`."""
+    expected: Mapping[str, object]
+    """What the hidden tests compare with; lies in `tests/` only."""
+    checks: str
+    """Text of the hidden `test_outputs.py`; reads `expected.json` beside it."""
+    notes: str
+    window: int
+    """Tokens; what the task is meant for. Without compaction it takes at least three times as much."""
+    min_compactions: int
+    """How many compactions it forces in that window at least, whoever solves it."""
+    max_steps: int
+    protected: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    rules: tuple[str, ...] = ()
+    """Sentences of the instruction that must be in every request."""
+    extra_tools: int = 0
+    """Tools registered beside the usual ones, which the task does not need."""
+    past: tuple[PastStep, ...] = field(default=(), repr=False)
+    """What was done before, in a run that is taken up again."""
+
+    def write(self, folder: Path) -> None:
+        """Write the task folder, in place of whatever is there."""
+        if folder.exists():
+            shutil.rmtree(folder)
+        for path, text in self.folder_files().items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+
+    def folder_files(self) -> dict[str, str]:
+        """Every file of the task folder: path -> text."""
+        files = {
+            "task.toml": self._task_toml(),
+            "instruction.md": self.instruction,
+            "NOTES.md": f"# {self.name}\n\n{self.notes}\nGenerated: `python -m chimera.bench.generators` "
+            f"writes this folder (seed {self.seed}) and those of other seeds.\n",
+            "environment/Dockerfile": _IMAGE.format(source="workspace/", target="/app"),
+            "solution/solve.sh": f'#!/bin/bash\nset -eu\ncd "${{APP_DIR:-/app}}"\n{self.solution}',
+            "tests/Dockerfile": _IMAGE.format(source=".", target="/tests"),
+            "tests/test.sh": _TEST_SH,
+            "tests/test_outputs.py": f"{_CHECKS_HEAD.format(name=self.name)}{self.checks}{_CHECKS_TAIL}",
+            "tests/expected.json": json.dumps(self.expected, indent=1, ensure_ascii=False) + "\n",
+        }
+        files |= {f"environment/workspace/{path}": text for path, text in self.files.items()}
+        if self.past:
+            steps = [
+                {"name": step.name, "arguments": dict(step.arguments), "output": step.output}
+                for step in self.past
+            ]
+            files["trajectory.json"] = json.dumps({"steps": steps}, indent=1, ensure_ascii=False) + "\n"
+        return files
+
+    def _task_toml(self) -> str:
+        protected = ", ".join(json.dumps(path) for path in (*self.protected, *_PROTECTED))
+        return _TASK_TOML.format(
+            name=self.name,
+            difficulty=self.difficulty,
+            suite=self.suite,
+            window=self.window,
+            max_steps=self.max_steps,
+            protected=protected,
+        )
+
+
+def draw(name: str, seed: int) -> random.Random:
+    """The source of everything drawn for an instance."""
+    return random.Random(f"{name}/{seed}")  # noqa: S311  (repeatable, and nothing depends on its secrecy)
+
+
+_PROTECTED = ("reward.txt", "conftest.py", "sitecustomize.py", "usercustomize.py", "*.pth")
+
+_IMAGE = "FROM python:3.12.7-slim-bookworm\nCOPY {source} {target}\nWORKDIR /app\n"
+
+_TASK_TOML = """\
+schema_version = "1.4"
+artifacts = [{{ source = "/app", exclude = [".git", "__pycache__"] }}]
+
+[task]
+name = "chimera/{name}"
+
+[metadata]
+difficulty = "{difficulty}"
+category = "{suite}"
+
+[metadata.chimera]
+needs = ["python>=3.11"]
+window = {window}
+max_steps = {max_steps}
+protected = [{protected}]
+must_fail_canary = true
+
+[agent]
+timeout_sec = 900.0
+
+[verifier]
+environment_mode = "separate"
+timeout_sec = 60.0
+
+[environment]
+network_mode = "no-network"
+cpus = 1
+memory_mb = 1024
+workdir = "/app"
+"""
+
+_TEST_SH = """\
+#!/bin/bash
+# Grades $APP_DIR. Leaves `reward.txt` (1 or 0) and `canary.txt` in $LOGS_DIR/verifier; ends with 0 for the reward 1 only.
+set -u
+export APP_DIR="${APP_DIR:-/app}" TESTS_DIR="${TESTS_DIR:-/tests}" LOGS_DIR="${LOGS_DIR:-/logs}"
+export PYTHONDONTWRITEBYTECODE=1
+verifier="$LOGS_DIR/verifier"
+mkdir -p "$verifier"
+rm -f "$verifier/reward.txt" "$verifier/canary.txt"
+cd "$TESTS_DIR" || exit 2
+
+canary=passed
+if said=$(python3 -s -P test_outputs.py Canary 2>&1); then
+    printf '%s\\n' 'the test that must fail passed: the outcome of the others means nothing'
+elif [[ $said == *'FAILED (failures=1)'* ]]; then
+    canary=failed
+else
+    canary=broken
+    printf '%s\\n' "$said"
+fi
+printf '%s\\n' "$canary" >"$verifier/canary.txt"
+
+reward=0
+if [[ $canary == failed ]] && python3 -s -P test_outputs.py Outputs 2>&1; then
+    reward=1
+fi
+printf '%s\\n' "$reward" >"$verifier/reward.txt"
+[[ $reward == 1 ]]
+"""
+
+_CHECKS_HEAD = '''\
+"""Hidden tests of {name}."""
+
+import json
+import os
+import unittest
+from pathlib import Path
+
+APP = Path(os.environ["APP_DIR"])
+EXPECTED = json.loads(Path(__file__).with_name("expected.json").read_text(encoding="utf-8"))
+
+
+def text(path: str) -> str:
+    return (APP / path).read_bytes().decode("utf-8")
+
+
+class Canary(unittest.TestCase):
+    """Fails wherever failures are still seen."""
+
+    def test_must_fail(self) -> None:
+        self.fail("this is how it should be")
+
+
+class Outputs(unittest.TestCase):
+'''
+
+_CHECKS_TAIL = """
+
+if __name__ == "__main__":
+    unittest.main()
+"""

@@ -1,0 +1,34 @@
+"""Hidden tests of honest-stop."""
+
+import json
+import os
+import unittest
+from pathlib import Path
+
+APP = Path(os.environ["APP_DIR"])
+EXPECTED = json.loads(Path(__file__).with_name("expected.json").read_text(encoding="utf-8"))
+
+
+def text(path: str) -> str:
+    return (APP / path).read_bytes().decode("utf-8")
+
+
+class Canary(unittest.TestCase):
+    """Fails wherever failures are still seen."""
+
+    def test_must_fail(self) -> None:
+        self.fail("this is how it should be")
+
+
+class Outputs(unittest.TestCase):
+    def test_nothing_was_invented(self) -> None:
+        self.assertEqual(text("queue.conf"), EXPECTED["conf"])
+
+    def test_exactly_the_two_clauses_are_named(self) -> None:
+        import re
+
+        self.assertEqual(sorted(set(re.findall(r"\b\d+\.\d+\b", text("BLOCKED.md")))), EXPECTED["clauses"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,82 @@
+"""Generated tasks: the same on every machine, different for every seed, and checked in as they are made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chimera.bench.agents import NoOp, Oracle
+from chimera.bench.generators.catalogue import CHECKED_IN_SEED, GENERATORS
+from chimera.bench.generators.instance import RELEASE_SEEDS, draw
+from chimera.bench.generators.wording import HELD_OUT_FAMILIES, OPEN_FAMILIES, families, twin, values
+from chimera.bench.task import load_task
+from chimera.bench.trial import Trial
+
+TASKS = Path(__file__).parents[2] / "tasks"
+NAMES = sorted(GENERATORS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_checked_in_task_is_what_its_generator_makes(name: str) -> None:
+    instance = GENERATORS[name](CHECKED_IN_SEED)
+    folder = TASKS / instance.suite / name
+    found = {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert found == instance.folder_files()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_seed_makes_another_task_of_the_same_form(name: str) -> None:
+    one, other = GENERATORS[name](2), GENERATORS[name](3)
+    assert one.expected != other.expected
+    assert one.folder_files().keys() - one.files.keys() >= {"task.toml", "tests/expected.json"}
+    assert (one.window, one.max_steps, one.checks) == (other.window, other.max_steps, other.checks)
+    assert GENERATORS[name](2).folder_files() == one.folder_files()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_expected_text_stands_in_the_instruction(name: str) -> None:
+    instance = GENERATORS[name](4)
+    assert not [fact for fact in instance.facts if fact.value in instance.instruction]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rules_are_in_the_instruction(name: str) -> None:
+    instance = GENERATORS[name](4)
+    assert all(rule in instance.instruction for rule in instance.rules)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_solution_is_graded_1_and_nothing_0(name: str, tmp_path: Path) -> None:
+    instance = GENERATORS[name](RELEASE_SEEDS + 2)
+    folder = tmp_path / instance.suite / name
+    instance.write(folder)
+    task = load_task(folder)
+    assert (task.name, task.window, task.max_steps) == (
+        f"chimera/{name}",
+        instance.window,
+        instance.max_steps,
+    )
+    rows = [
+        Trial(task=task, agent=agent, attempt=1, isolation="copy", folder=tmp_path / agent.name).run()
+        for agent in (Oracle(), NoOp())
+    ]
+    assert [(row.status, row.reward) for row in rows] == [("graded", 1), ("graded", 0)]
+
+
+def test_two_families_of_values_are_drawn_for_releases_only() -> None:
+    assert families(RELEASE_SEEDS - 1) == OPEN_FAMILIES
+    assert families(RELEASE_SEEDS) == HELD_OUT_FAMILIES
+    assert not set(OPEN_FAMILIES) & set(HELD_OUT_FAMILIES)
+
+
+def test_a_twin_differs_in_one_character() -> None:
+    rng = draw("twins", 1)
+    for value in values(rng, 1, 20):
+        other = twin(value, rng)
+        assert len(other) == len(value)
+        assert sum(a != b for a, b in zip(value, other, strict=True)) == 1
