@@ -40,7 +40,9 @@ class Recording:
     start_tree: str | None
     """Snapshot from before the first step."""
     last_tree: str | None
-    """The newest snapshot."""
+    """The newest snapshot that the run itself took."""
+    interrupted: bool
+    """A call of its last step had begun and has no result."""
     first_message: str
     """What the user added before there was any completion."""
     steps: tuple[RecordedStep, ...]
@@ -70,7 +72,8 @@ def _recording(path: Path, events: list[dict[str, Any]], start: Mapping[str, Any
             raise TypeError(f"{name} is {start[name]!r}")
     reader = _Reader(path)
     reader.read(events)
-    trees = [event["tree"] for event in events if event["type"] == "checkpoint"]
+    trees = [e["tree"] for e in events if e["type"] == "checkpoint" and e.get("by") not in {"undo", "redo"}]
+    last = reader.steps[-1] if reader.steps else None
     return Recording(
         run_id=path.name,
         system=start["system"],
@@ -84,6 +87,8 @@ def _recording(path: Path, events: list[dict[str, Any]], start: Mapping[str, Any
         start_commit=start.get("start_commit"),
         start_tree=start.get("start_tree"),
         last_tree=trees[-1] if trees else start.get("start_tree"),
+        interrupted=last is not None
+        and any(begun and not out for begun, out in zip(last.started, last.outputs, strict=True)),
         first_message=reader.first_message,
         steps=tuple(reader.steps),
     )

@@ -140,11 +140,18 @@ class Session:
 
     def run(self, task: str) -> RunResult:
         """Run the loop on a task and record its end, a crash included."""
-        return self._run(task, None, Checkpoints(self.home, self.workspace.root))
+        return self._run(task, None, Checkpoints(self.home, self.workspace.root, self.record.run_id))
 
     def resume(self, recording: Recording, message: str) -> RunResult:
         """Go on with what this record holds. What changed is counted from the start of its first part."""
-        checkpoints = Checkpoints(self.home, self.workspace.root, start_tree=recording.start_tree)
+        checkpoints = Checkpoints(
+            self.home,
+            self.workspace.root,
+            self.record.run_id,
+            start_tree=recording.start_tree,
+            last_tree=recording.last_tree,
+            interrupted=recording.interrupted,
+        )
         lately = [file.path for file in checkpoints.changed_since(recording.last_tree)]
         past = Past(
             steps=recording.steps,
@@ -155,7 +162,7 @@ class Session:
         return self._run(recording.task, past, checkpoints)
 
     def _run(self, task: str, past: Past | None, checkpoints: Checkpoints) -> RunResult:
-        notices = tuple(filter(None, (*self._notices(), checkpoints.notice)))
+        notices = tuple(filter(None, (*self._notices(), *checkpoints.notices)))
         agent = self._agent(checkpoints, notices)
         result = RunResult.of_stop(Stop(StopReason.INTERNAL_ERROR, message="chimera itself failed"))
         try:
@@ -169,7 +176,7 @@ class Session:
                 run_id=self.record.run_id,
                 run_dir=str(self.record.path),
                 files_changed=checkpoints.changed_since(checkpoints.start_tree),
-                warnings=(*notices, *result.warnings),
+                warnings=tuple(dict.fromkeys((*notices, *checkpoints.notices, *result.warnings))),
             )
             if changed := self.governed.reported:
                 result = replace(result, warnings=(*result.warnings, _governed_text(changed)))
@@ -211,18 +218,19 @@ class Session:
         return lambda: shell.run(command=command, timeout_s=VERIFY_TIMEOUT_S)
 
     def _pass_on(self, event: Event, checkpoints: Checkpoints, notices: tuple[str, ...]) -> None:
-        """Pass an event on: the first one with where and how, and before each request a snapshot of what changed."""
+        """Pass an event on: the first one with where and how, and before requests and calls snapshots of what changed."""
         if event.type == "prompt" and (checkpoint := checkpoints.take(event.fields["step"] - 1)):
             self.emit(checkpoint)
-        checkpoints.note(event)
+        if checkpoint := checkpoints.before(event):
+            self.emit(checkpoint)
         if event.type != "run_started":
             self.emit(event)
             if event.type == "tool_finished" and (names := self.governed.changed()):
                 self.emit(Event("warning", {"text": _governed_text(names)}))
             return
-        self.emit(
-            Event("run_started", {**event.fields, **self._about(), "start_tree": checkpoints.start_tree})
-        )
+        self.emit(Event("run_started", {**event.fields, **self._about(), **checkpoints.start_fields()}))
+        if checkpoints.taken_up is not None:
+            self.emit(checkpoints.taken_up)
         for text in notices:
             self.emit(Event("warning", {"text": text}))
 

@@ -20,6 +20,7 @@ from chimera.cli.run import run
 from chimera.cli.runs import runs
 from chimera.cli.schema_bench import schema_bench
 from chimera.cli.show import show
+from chimera.cli.undo import redo, undo
 
 app = typer.Typer(
     name="chimera",
@@ -49,6 +50,8 @@ app.command(cls=GroupedCommand, short_help="Go on with a run.")(resume)
 app.command(short_help="List the recorded runs.")(runs)
 app.command(short_help="Show a recorded run, step by step.")(show)
 app.command(short_help="Show what a run changed, as a patch.")(diff)
+app.command(short_help="Put back what a run changed.")(undo)
+app.command(short_help="Take back the last undo of a run.")(redo)
 app.command(cls=GroupedCommand, short_help="Play recorded runs in other windows, without a model.")(replay)
 app.command(cls=GroupedCommand, short_help="Show the fixed cost of every step.")(floor)
 app.command(short_help="Count the tokens of the tool schemas.")(schema_bench)

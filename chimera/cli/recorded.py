@@ -89,6 +89,8 @@ class RecordedRun:
     def last_tree(self) -> str | None:
         """The workspace as the run left it; None where it died after calls that may have changed it."""
         for event in reversed(self.events):
+            if event.get("by") in {"undo", "redo"}:
+                continue
             if event["type"] == "checkpoint" and event.get("tree"):
                 return str(event["tree"])
             if event["type"] == "tool_started" and self.result is None:

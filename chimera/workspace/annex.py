@@ -55,6 +55,10 @@ class Annex:
         """Permission bits of a file that the tree has with this git mode."""
         return self.modes.get(path, self.usual[mode])
 
+    def usual_bits(self, bits: int) -> int:
+        """The permission bits that most files have whose git mode is that of these."""
+        return self.usual[git_mode(bits)]
+
     def misses(self, path: bytes) -> bool:
         """Whether the path was there, or may have been, although the tree does not have it."""
         if not self.unrecorded.isdisjoint((path, path + b"/", b"/")):

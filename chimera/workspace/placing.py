@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -52,16 +53,18 @@ def state_at(root: Path, path: bytes, *, like: str) -> State | None:
         return None
 
 
-def read_at(root: Path, path: bytes) -> bytes:
-    """The bytes of the file, or the target of the link, at a path.
+def copy_out(root: Path, path: bytes, target: Path) -> None:
+    """Copy the file or link at a path to a place outside the workspace.
 
     Raises:
-        OSError: it cannot be read, or is neither.
+        OSError: it cannot be copied, or is neither.
     """
     with _folder_of(root, path) as (folder, name):
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            return os.readlink(name, dir_fd=folder)
-        return _read(folder, name)
+            target.symlink_to(os.fsdecode(os.readlink(name, dir_fd=folder)))
+            return
+        with _opened(folder, name) as source, target.open("xb") as copy:
+            shutil.copyfileobj(source, copy)
 
 
 def put(root: Path, path: bytes, new: State, content: bytes, *, instead_of: State | None, like: str) -> None:
@@ -97,14 +100,27 @@ def remove(root: Path, path: bytes, *, expected: State, like: str) -> None:
 
 
 def make_folder(root: Path, path: bytes, bits: int) -> None:
-    """Make a folder that has its permissions from the first moment.
+    """Make a folder that has its permissions from the first moment. An empty one that is there gives way.
 
     Raises:
-        OSError: it cannot be made, or something is there.
+        OSError: it cannot be made, or something else is there.
     """
     with _folder_of(root, path) as (folder, name), _temporary(folder, name) as temporary:
         os.mkdir(temporary, 0o700, dir_fd=folder)
         os.chmod(temporary, bits, dir_fd=folder)
+
+
+def make_parents(root: Path, path: bytes) -> None:
+    """Make the folders above a path that are missing.
+
+    Raises:
+        OSError: one cannot be made.
+    """
+    parts = path.split(b"/")
+    for depth in range(1, len(parts)):
+        above = b"/".join(parts[:depth])
+        with _folder_of(root, above) as (folder, name), suppress(FileExistsError):
+            os.mkdir(name, 0o755, dir_fd=folder)
 
 
 def remove_folder(root: Path, path: bytes) -> None:
@@ -139,11 +155,6 @@ def remove_left_overs(root: Path, folder: bytes) -> None:
                     os.rmdir(name, dir_fd=opened)
                 else:
                     os.unlink(name, dir_fd=opened)
-
-
-def is_left_over(path: bytes) -> bool:
-    """Whether a path has a name that only half-made files of ours have."""
-    return _TEMPORARY.fullmatch(path.rpartition(b"/")[2]) is not None
 
 
 @contextmanager

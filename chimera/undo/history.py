@@ -1,0 +1,234 @@
+"""What a run did to each path, read from its snapshots: what was there before, what it left, and whose work lies between."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chimera.errors import RecordError
+from chimera.workspace.annex import LINK, Annex
+from chimera.workspace.placing import State
+from chimera.workspace.trees import Entry, Trees
+
+NOT_RECORDED = "what was there before was not recorded: too large, special, unreadable or ignored"
+_FOREIGN = {
+    "user": "you changed it as well while the run was under way",
+    "unknown": "it was changed where the run was interrupted, by its last call or by you",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A snapshot in the course of a run."""
+
+    by: str
+    """Whose work lies between the snapshot before and this one: `run`, `user` or `unknown`."""
+    part: int
+    """0, and one more each time that the run was taken up again."""
+    step: int
+    """0 for what was there when the part began."""
+    tree: str
+    annex: str
+    ignored: str | None
+    joined: frozenset[bytes]
+    """Files that are recorded from here on although rules exclude them; what was there before is this snapshot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathChange:
+    """What a run did to one path, from a given point on."""
+
+    path: bytes
+    before: State | None
+    """What was there before the first change; None for nothing."""
+    after: State | None
+    """What the last snapshot of the run holds, or what the last undo since left."""
+    or_after: frozenset[State | None] = frozenset()
+    """What an undo that was killed may have left instead."""
+    obstacle: str = ""
+    """Why it cannot simply be put back, for people."""
+
+
+def read_marks(events: Iterable[Mapping[str, Any]]) -> list[Mark]:
+    """The snapshots of a run in order, the one from before its first step first.
+
+    Raises:
+        RecordError: the record does not have them.
+    """
+    marks: list[Mark] = []
+    part = -1
+    try:
+        for event in events:
+            if event["type"] == "run_started":
+                part += 1
+                if part == 0:
+                    opening = {name: event[f"start_{name}"] for name in ("tree", "annex", "ignored")}
+                    marks.append(_mark({**opening, "step": 0}, part))
+            elif event["type"] == "checkpoint" and event.get("by", "run") in {"run", "user", "unknown"}:
+                marks.append(_mark(event, part))
+    except (KeyError, TypeError) as fault:
+        raise RecordError(f"the record of this run has no snapshots to go back to ({fault!r})") from fault
+    if not marks:
+        raise RecordError("the record of this run has no beginning, so nothing to go back to")
+    return marks
+
+
+def _mark(event: Mapping[str, Any], part: int) -> Mark:
+    if not isinstance(event["tree"], str) or not isinstance(event["annex"], str):
+        raise RecordError(
+            "no snapshot of the workspace was taken when this run began, so it cannot be undone"
+        )
+    return Mark(
+        by=event.get("by", "run"),
+        part=part,
+        step=event["step"],
+        tree=event["tree"],
+        annex=event["annex"],
+        ignored=event["ignored"],
+        joined=frozenset(os.fsencode(path) for path in event.get("joined", [])),
+    )
+
+
+def start_of(marks: Sequence[Mark], events: Iterable[Mapping[str, Any]], step: int | None) -> int:
+    """The index of the last mark from before a step; of the newest part that has it where the run was taken up again.
+
+    Raises:
+        RecordError: the run has no such step.
+    """
+    if step is None:
+        return 0
+    reached: list[int] = []
+    for event in events:
+        if event["type"] == "run_started":
+            reached.append(0)
+        elif event["type"] == "prompt" and reached:
+            reached[-1] = max(reached[-1], event.get("step", 0))
+    part = max((n for n, last in enumerate(reached) if last >= step), default=None)
+    if part is None:
+        raise RecordError(f"this run has no step {step}; its last one is {max(reached, default=0)}")
+    later = (n for n, mark in enumerate(marks) if (mark.part, mark.step) >= (part, step))
+    return next(later, len(marks)) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """Everything in one snapshot, by path."""
+
+    tree: str
+    files: Mapping[bytes, Entry]
+    annex: Annex
+
+    @classmethod
+    def of(cls, trees: Trees, run_id: str, tree: str, annex: str) -> Picture:
+        """The picture of a recorded tree.
+
+        Raises:
+            WorkspaceError: it is not there any more.
+        """
+        return cls(tree=tree, files=trees.entries(tree), annex=trees.annex(run_id, annex))
+
+    def next(self, trees: Trees, tree: str, annex: Annex) -> Picture:
+        """The picture of a later tree, from what differs."""
+        files = dict(self.files)
+        for path, (_, entry) in trees.differences(self.tree, tree).items():
+            if entry is None:
+                files.pop(path, None)
+            else:
+                files[path] = entry
+        return Picture(tree=tree, files=files, annex=annex)
+
+    def state(self, path: bytes) -> State | None:
+        """What it shows at a path."""
+        entry = self.files.get(path)
+        if entry is not None and entry.mode == LINK:
+            return State("link", entry.oid)
+        if entry is not None:
+            return State("file", entry.oid, self.annex.bits(path, entry.mode))
+        if path in self.annex.folders:
+            return State("folder", bits=self.annex.folders[path])
+        return State("other") if path in self.annex.unrecorded else None
+
+    def differences(self, other: Picture) -> Iterator[tuple[bytes, State | None, State | None]]:
+        """The paths at which the other one shows something else, with what each shows."""
+        mine, theirs = self.annex, other.annex
+        paths = {path for path, _ in self.files.items() ^ other.files.items()}
+        paths |= {path for path, _ in mine.folders.items() ^ theirs.folders.items()}
+        paths |= {path for path in mine.unrecorded ^ theirs.unrecorded if not path.endswith(b"/")}
+        paths |= {path for path, _ in mine.modes.items() ^ theirs.modes.items()}
+        if mine.usual != theirs.usual:
+            paths |= self.files.keys()
+        for path in paths:
+            before, after = self.state(path), other.state(path)
+            if before != after:
+                yield path, before, after
+
+
+def path_changes(trees: Trees, run_id: str, marks: Sequence[Mark], start: int) -> tuple[PathChange, ...]:
+    """What the run changed after the mark with index `start`, sorted by path.
+
+    Raises:
+        WorkspaceError: a snapshot is not there any more.
+    """
+    tales: dict[bytes, _Tale] = {}
+    picture = Picture.of(trees, run_id, marks[start].tree, marks[start].annex)
+    unseen = [picture.annex, *(trees.annex(run_id, m.ignored) for m in marks[: start + 1] if m.ignored)]
+    for mark in marks[start + 1 :]:
+        after = picture.next(trees, mark.tree, trees.annex(run_id, mark.annex))
+        for path in mark.joined:
+            tales.setdefault(path, _Tale()).known = True
+        for path, old, new in picture.differences(after):
+            if path not in mark.joined:
+                tale = tales.setdefault(path, _Tale())
+                tale.add(mark.by, old, new, lambda path=path: any(annex.misses(path) for annex in unseen))  # type: ignore[misc]
+        unseen.append(after.annex)
+        if mark.ignored:
+            unseen.append(trees.annex(run_id, mark.ignored))
+        picture = after
+    told = (tale.told(path) for path, tale in sorted(tales.items()))
+    return tuple(change for change in told if change is not None)
+
+
+@dataclass(slots=True)
+class _Tale:
+    """What happened at one path, snapshot by snapshot."""
+
+    known: bool = False
+    """What was there before is known although rules exclude the path."""
+    touched: bool = False
+    """The run changed it."""
+    before: State | None = None
+    after: State | None = None
+    unrecorded: bool = False
+    foreign: str = ""
+    """Whose work came on top of the run's: `user`, `unknown` or nobody's."""
+    states: set[State | None] = field(default_factory=set)
+    """Those before and after changes of the run."""
+
+    def add(
+        self, by: str, old: State | None, new: State | None, may_have_been_there: Callable[[], bool]
+    ) -> None:
+        """One change from a snapshot to the next."""
+        if by == "run":
+            if not self.touched:
+                self.touched, self.before = True, old
+                self.unrecorded = old is None and not self.known and may_have_been_there()
+            self.states |= {old, new}
+        elif self.touched and new not in self.states:
+            self.foreign = by
+        if new == self.before:
+            self.foreign = ""
+        self.after = new
+
+    def told(self, path: bytes) -> PathChange | None:
+        """The change as a whole; None where there is nothing that undo could or should do."""
+        is_folder = self.after is not None and self.after.kind == "folder"
+        if not self.touched or (self.unrecorded and is_folder) or self.before == self.after:
+            return None
+        return PathChange(path=path, before=self.before, after=self.after, obstacle=self._obstacle())
+
+    def _obstacle(self) -> str:
+        if self.unrecorded or (self.before is not None and self.before.kind == "other"):
+            return NOT_RECORDED
+        return _FOREIGN.get(self.foreign, "")
