@@ -121,7 +121,7 @@ def render_note(restored: Restored, cap: int, counter: TokenCounter, shown: Sequ
     open_errors = ledger.open_errors()
     archives = restored.earlier_archives + 1
     where = restored.archive if archives == 1 else f"{archives} files up to {restored.archive}"
-    head = f"Earlier turns in full: {where} (read_file; search with path @run/archive)."
+    head = f"Earlier turns in full: {where} (read_file; search with path @run/archive, and @run/outputs for what was cut)."
     sections = [
         ("changed", len(ledger.changed), (f"- changed {_short(p)}: +{t.added} -{t.removed}{' (new file)' if t.created else ''}" for p, t in _newest(ledger.changed))),
         ("open errors", len(open_errors), (f"- fails: `{_short(c)}` exit {_code(t.exit_code)}: {_short(t.error)}" for c, t in _newest(open_errors))),

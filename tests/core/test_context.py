@@ -120,3 +120,14 @@ def test_an_output_that_is_cut_twice_is_kept_once(tmp_path: Path) -> None:
     manager.context.learn(manager.state, ContextOverflowError("too large", limit=6_000))
     assert len(list(manager.files.outputs.iterdir())) == 1
     assert "@run/outputs/0001.txt" in manager.last()
+
+
+def test_what_was_cut_can_be_found_after_its_turn_is_gone(tmp_path: Path) -> None:
+    manager = Manager(tmp_path, window=8_000)
+    manager.turn(words(2_000) + "heron 7731 " + words(2_000))
+    while not manager.state.compactions:
+        manager.turn(words(400))
+        assert manager.context.fit(manager.state) is None
+    assert "heron 7731" not in "".join(file.read_text() for file in manager.files.archive.iterdir())
+    assert "heron 7731" in (manager.files.outputs / "0001.txt").read_text()
+    assert "@run/outputs" in manager.state.history.context
