@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,13 +12,13 @@ from functools import partial
 from chimera.core.compaction import compact
 from chimera.core.context_budget import ContextBudget, Room
 from chimera.core.ledger import CommandRun
-from chimera.core.messages import Message, ToolCall, assistant
+from chimera.core.messages import ToolCall, assistant
 from chimera.core.model import Window
 from chimera.core.outputs import ToolOutput
 from chimera.core.plan import Plan
 from chimera.core.restoration import Restored
 from tests.benchmarks.context_arms import COUNTER, Ours
-from tests.benchmarks.context_histories import History, Step, generated
+from tests.benchmarks.context_histories import History, Step, generated, log_text, source_chunks
 from tests.benchmarks.context_measures import measure
 
 REPEATS = 15
@@ -124,8 +125,8 @@ def _compaction_time(size: int) -> Bar:
 
 def _counting_time(largest: int) -> Bar:
     """What a step adds for 4 KB of new text, at histories of three sizes."""
-    spent = {size: _step_time(size) for size in (largest // 100, largest // 10, largest)}
-    sample = generated("sample", steps=1, size=4_000, texts="realistic").steps[0].outputs[0].text
+    sample = _sample()
+    spent = {size: _step_time(size, sample) for size in (largest // 100, largest // 10, largest)}
     plain = _least(partial(COUNTER.text, sample))
     least, most = spent[min(spent)], spent[max(spent)]
     figures = ", ".join(f"{size // 1_000:,} KB: {seconds * 1e3:.2f} ms" for size, seconds in spent.items())
@@ -136,37 +137,33 @@ def _counting_time(largest: int) -> Bar:
     )
 
 
-def _step_time(size: int) -> float:
-    arm, history = _long_history(size)
-    fresh = (_renamed(history.steps[0], number) for number in range(REPEATS))
-    steps = iter([*fresh])
+def _sample() -> str:
+    """4 KB of text: half source, half log."""
+    rng = random.Random(4)
+    return "\n".join([next(source_chunks(2_000, 4)), log_text(2_000, rng)])
+
+
+def _step_time(size: int, sample: str) -> float:
+    """What a step with that text takes behind a history of that size, while no compaction is needed."""
+    arm, _ = _long_history(size)
+    steps = iter([_step(sample, number) for number in range(REPEATS)])
+
+    def step() -> None:
+        arm.add(next(steps))
+        arm.context.fit(arm.state)
+
     try:
-        return _least(lambda: _add(arm, next(steps)))
+        return _least(step)
     finally:
         arm.close()
 
 
-def _add(arm: Ours, step: Step) -> None:
-    """What the context manager does in a step that needs no compaction."""
-    arm.add(step)
-    arm.context.fit(arm.state)
-
-
-def _renamed(step: Step, number: int) -> Step:
-    calls = [
-        ToolCall(id=f"new_{number}", name=call.name, arguments=call.arguments)
-        for call in step.message.tool_calls
-    ]
-    message: Message = assistant(step.message.content, *calls)
-    outputs = [
-        ToolOutput(
-            text=f"{number} {output.text}",
-            digest=output.digest,
-            facts=(CommandRun(command=f"c {number}", exit_code=0),),
-        )
-        for output in step.outputs
-    ]
-    return Step(message=message, outputs=tuple(outputs))
+def _step(sample: str, number: int) -> Step:
+    command = f"python -m colony.count --ward {number}"
+    call = ToolCall(id=f"new_{number}", name="shell", arguments=json.dumps({"command": command}))
+    fact = CommandRun(command=command, exit_code=0)
+    output = ToolOutput(text=f"{number}\n{sample}", digest=f"ran `{command}`: exit 0", facts=(fact,))
+    return Step(message=assistant("I count on.", call), outputs=(output,))
 
 
 def _least(run: Callable[[], object]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ from chimera.testing import Reply, ScriptedModel, call, calls, text
 ROOT = Path(chimera.__file__).parent
 TASK = "Count the gulls in every log of this repository.\nRules: never touch `calc.py`; always run the tests; only Python."
 Place = Literal["read", "command", "reply"]
+_MODULES = (
+    "argparse", "ast", "bdb", "calendar", "configparser", "csv", "dataclasses", "difflib", "doctest", "ftplib",
+    "inspect", "json/decoder", "mailbox", "optparse", "pdb", "pickle", "shutil", "smtplib", "subprocess", "tarfile",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +73,11 @@ FAMILIES: tuple[Callable[[int], str], ...] = (
 
 
 def source_chunks(size: int, seed: int) -> Iterator[str]:
-    """Real source text, numbered as the file tool shows it, in pieces of about so many bytes."""
-    files = sorted(ROOT.rglob("*.py"))
+    """Real source text, numbered as the file tool shows it, in pieces of about so many bytes.
+
+    Of Python's own library, so that the histories do not change with this package.
+    """
+    files = [Path(sysconfig.get_path("stdlib"), f"{name}.py") for name in _MODULES]
     random.Random(seed).shuffle(files)
     while True:
         for file in files:
