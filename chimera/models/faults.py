@@ -86,6 +86,8 @@ _REFUSED_KEY = re.compile(
     r"|api.?key.{0,60}(invalid|incorrect|missing|expired|not (found|valid|set|provided|configured)|must be set)"
     r"|invalid_api_key|authentication_error|permission_denied|unauthenticated"
 )
+# An adapter that could not read a body of status 200 says so with a status of its own.
+_GARBLED = re.compile(r"got unexpected response from")
 _TRANSPORT_STATUS = {408, 409, 425, 429, 499}
 
 
@@ -189,7 +191,7 @@ def fault_of(error: BaseException, *, now: datetime) -> ProviderFault:
             found = retry_after_s(headers, now=now)
             wait = wait if found is None else found
     own = getattr(error, "status_code", None)
-    if status is None and own in {400, 401, 403, 404, 422}:
+    if status is None and own in {400, 401, 403, 404, 422} and not _GARBLED.search(str(error).lower()):
         status = own
     text = next(filter(None, said), "") or _bare(str(getattr(error, "message", None) or error))
     cause = str(list(_chain(error))[-1]).strip()

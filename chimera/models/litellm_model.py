@@ -136,7 +136,7 @@ class LiteLLMModel:
         finally:
             stream.close()
         # litellm makes up both a finish reason and a usage where the server sent none.
-        if not (stream.received_finish_reason or stream.intermittent_finish_reason):
+        if not self._has_ended(stream):
             raise ModelError(
                 f"{self._name} ended its reply without a finish reason; it was dropped", retryable=True
             )
@@ -144,6 +144,13 @@ class LiteLLMModel:
         parts.usage = _as_reported(parts.usage, reported)
         completion = parts.completion()
         return priced(completion, self._cost(completion.usage))
+
+    def _has_ended(self, stream: Any) -> bool:
+        """Whether the server said that its reply is whole. For litellm a bare `[DONE]` is a reason, too."""
+        provider = self._name.partition("/")[0]
+        if provider in BY_PREFIX and not provider.startswith("cohere"):
+            return bool(stream.received_any_finish_reason)
+        return bool(stream.received_finish_reason or stream.intermittent_finish_reason)
 
     def _cost(self, usage: Usage | None) -> float | None:
         return self._facts.cost_usd(usage) if self._facts and usage else None

@@ -187,6 +187,36 @@ COMPATIBLE = [
 
 
 @pytest.mark.parametrize("prefix", COMPATIBLE)
+def test_a_stream_without_a_finish_reason_is_no_completion_of_any_provider(prefix: str) -> None:
+    for answer in (say("half", cut="quiet"), ask("find", {"x": 1}, cut="quiet"), say("half", cut="reset")):
+        with LoopbackProvider([answer]) as provider:
+            model = LiteLLMModel(f"{prefix}/fake", api_base=provider.url, api_key="sk-test")
+            with pytest.raises(ModelError) as caught:
+                model.complete(HELLO, lambda _: None)
+            model.close()
+            assert caught.value.retryable
+            assert len(provider.seen) == 1
+
+
+@pytest.mark.case("E2")
+@pytest.mark.parametrize("prefix", ["hosted_vllm", "openrouter", "deepseek", "mistral", "lm_studio"])
+def test_a_reply_of_status_200_that_is_none_is_an_error_of_any_provider(prefix: str) -> None:
+    bodies: tuple[Any, ...] = (
+        {"error": {"message": "upstream broke", "code": 502}},
+        {"choices": None},
+        {"choices": []},
+        [],
+    )
+    for body in bodies:
+        with LoopbackProvider([answer_json(body)]) as provider:
+            model = LiteLLMModel(f"{prefix}/fake", api_base=provider.url, api_key="sk-test")
+            with pytest.raises(ModelError) as caught:
+                model.complete(HELLO, lambda _: None)
+            model.close()
+            assert caught.value.retryable, (body, caught.value)
+
+
+@pytest.mark.parametrize("prefix", COMPATIBLE)
 def test_every_compatible_provider_keeps_its_connection_and_its_key(prefix: str) -> None:
     with LoopbackProvider([say("a")]) as provider:
         model = LiteLLMModel(f"{prefix}/fake", api_base=provider.url, api_key="sk-test")
