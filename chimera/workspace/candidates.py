@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
@@ -21,13 +22,16 @@ ANYTHING = b"/"
 """Stands for every name among those that rules exclude."""
 _MAX_NESTED = 100
 
+Stamp: TypeAlias = tuple[int, int]
+"""Time of the last change of content or status in ns, which nobody can set, and inode."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
     """The files to record and those that cannot be."""
 
-    files: Mapping[bytes, int]
-    """Path relative to the workspace -> time of the last change of content or status in ns, which nobody can set."""
+    files: Mapping[bytes, Stamp]
+    """By path relative to the workspace."""
     modes: Mapping[bytes, int]
     """Permission bits of the regular files."""
     folders: Mapping[bytes, int]
@@ -69,7 +73,7 @@ def find_candidates(
     base = os.fsencode(root) + b"/"
     skipped = os.fsencode(excluded.relative_to(root)) + b"/" if excluded.is_relative_to(root) else b"//"
     names = sorted(name for name in listing.names if not name.startswith(skipped))
-    files: dict[bytes, int] = {}
+    files: dict[bytes, Stamp] = {}
     modes: dict[bytes, int] = {}
     omitted, total = set(listing.omitted), 0
     for name in names:
@@ -82,7 +86,7 @@ def find_candidates(
         if not _can_record(base + name, status):
             omitted.add(name)
             continue
-        files[name] = status.st_ctime_ns
+        files[name] = (status.st_ctime_ns, status.st_ino)
         if stat.S_ISREG(status.st_mode):
             modes[name] = stat.S_IMODE(status.st_mode)
         total += status.st_size

@@ -17,7 +17,7 @@ from pathlib import Path
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
 from chimera.workspace.annex import Annex, keep_annex
-from chimera.workspace.candidates import Candidates, find_candidates, shown_name
+from chimera.workspace.candidates import Candidates, Stamp, find_candidates, shown_name
 from chimera.workspace.git_program import GitError, GitProgram, find_git
 from chimera.workspace.trees import Entry, Trees, check_id
 
@@ -73,6 +73,8 @@ class ShadowRepository:
         self._state_dir = state_dir.resolve()
         name = hashlib.sha256(os.fsencode(self._root)).hexdigest()[:24]
         self._git_dir = self._state_dir / "shadow" / name
+        self._memory: tuple[tuple[int, int, int] | None, Mapping[bytes, Stamp]] | None = None
+        """How this object left the kept index, and the files in it. Saves git to look at each of them again."""
 
     def snapshot(
         self, *, run_id: str | None = None, also: Iterable[bytes] = (), with_ignored: bool = False
@@ -209,22 +211,43 @@ class ShadowRepository:
         trees.keep(run_id, tree)
         return keep_annex(trees.annexes(run_id), annex)
 
-    def _record(self, git: GitProgram, files: Mapping[bytes, int]) -> str:
+    def _record(self, git: GitProgram, files: Mapping[bytes, Stamp]) -> str:
         """Bring the kept index to exactly these files and write it as a tree."""
         started, last = self._git_dir / "started.tmp", self._git_dir / "started"
         started.write_bytes(b"")
         last_ns = last.stat().st_mtime_ns if last.exists() else 0
         options = self._options()
-        kept = git.run([*options, "ls-files", "-z", "--cached"], cwd=self._root).split(b"\0")[:-1]
+        kept = self._kept(git)
         # git compares sizes and whole seconds, and would miss an edit right after a snapshot whose time was put back.
-        unsure = [path for path in kept if files.get(path, last_ns) >= last_ns - _CLOCK_STEP_NS]
+        recent = (last_ns, 0)
+        unsure = [path for path in kept if files.get(path, recent)[0] >= last_ns - _CLOCK_STEP_NS]
+        changed = {path for path, stamp in files.items() if kept.get(path) != stamp}
+        changed.update(path for path in unsure if path in files)
+        self._memory = None
         update = [*options, "update-index", "-z"]
         if unsure:
             git.run([*update, "--force-remove", "--stdin"], cwd=self._root, stdin=_records(unsure))
-        git.run([*update, "--add", "--remove", "--replace", "--stdin"], cwd=self._root, stdin=_records(files))
+        if changed:
+            add = [*update, "--add", "--remove", "--replace", "--stdin"]
+            git.run(add, cwd=self._root, stdin=_records(sorted(changed)))
         tree = git.run([*options, "write-tree"], cwd=self._root).decode("ascii").strip()
         started.replace(last)
+        self._memory = (self._index_stamp(), files)
         return tree
+
+    def _kept(self, git: GitProgram) -> Mapping[bytes, Stamp | None]:
+        """What the kept index holds, with the stamps of the files if it is as this object left it."""
+        if self._memory is not None and self._memory[0] == self._index_stamp():
+            return self._memory[1]
+        names = git.run([*self._options(), "ls-files", "-z", "--cached"], cwd=self._root).split(b"\0")[:-1]
+        return dict.fromkeys(names)
+
+    def _index_stamp(self) -> tuple[int, int, int] | None:
+        try:
+            status = self._index.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def _annex(found: Candidates) -> Annex:
