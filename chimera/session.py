@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -21,9 +22,9 @@ from chimera.core.context_budget import (
 )
 from chimera.core.model import Model
 from chimera.core.recording import Past
-from chimera.core.state import Limits, RunResult, Stop, StopReason
+from chimera.core.state import FileSummary, Limits, RunResult, Stop, StopReason
 from chimera.core.tokens import Calibration
-from chimera.errors import ConfigError
+from chimera.errors import ConfigError, RecordError
 from chimera.models.choose import resolve_window
 from chimera.record.calibrations import load_calibration, save_calibration
 from chimera.record.events import Emit, Event
@@ -81,6 +82,11 @@ def open_session(
     """
     home = state or state_dir()
     root = Workspace.open(config.workspace).root
+    if home.resolve().is_relative_to(root):
+        raise ConfigError(
+            f"the state directory {str(home)!r} lies inside the workspace, where runs would change their own records: "
+            "set CHIMERA_STATE_DIR to another place"
+        )
     mode: Mode = config.mode or ("ask" if ask else "auto")
     sandbox = open_sandbox(
         "read-only" if mode == "plan" else config.sandbox,
@@ -168,22 +174,40 @@ class Session:
         try:
             result = agent.run(task, past)
         finally:
+            result = self._finish(result, checkpoints, notices)
+        if result.calibration is not None:
+            save_calibration(self.home, self.model.name, result.calibration)
+        return result
+
+    def _finish(self, result: RunResult, checkpoints: Checkpoints, notices: tuple[str, ...]) -> RunResult:
+        """End what still runs, see what changed, and record the end. A second interruption only cuts this short."""
+        files: tuple[FileSummary, ...] = ()
+        late: list[str] = []
+        try:
             self.runner.close()
             if checkpoint := checkpoints.take(result.steps):
                 self.emit(checkpoint)
-            result = replace(
-                result,
-                run_id=self.record.run_id,
-                run_dir=str(self.record.path),
-                files_changed=checkpoints.changed_since(checkpoints.start_tree),
-                warnings=tuple(dict.fromkeys((*notices, *checkpoints.notices, *result.warnings))),
-            )
-            if changed := self.governed.reported:
-                result = replace(result, warnings=(*result.warnings, _governed_text(changed)))
-            result = redacted_result(result, self.record.redactor)
+            files = checkpoints.changed_since(checkpoints.start_tree)
+        except KeyboardInterrupt:
+            late.append("Interrupted while the run was ending: what it changed is not listed.")
+        except RecordError as fault:
+            late.append(str(fault))
+        if changed := self.governed.reported:
+            late.append(_governed_text(changed))
+        result = replace(
+            result,
+            run_id=self.record.run_id,
+            run_dir=str(self.record.path),
+            files_changed=files,
+            warnings=tuple(dict.fromkeys((*notices, *checkpoints.notices, *result.warnings, *late))),
+        )
+        result = redacted_result(result, self.record.redactor)
+        try:
             self.emit(Event("run_finished", result.fields()))
-        if result.context is not None:
-            save_calibration(self.home, self.model.name, Calibration(result.context.calibration))
+        except RecordError as fault:
+            return replace(
+                result, warnings=(*result.warnings, f"The end of the run is not recorded: {fault}")
+            )
         return result
 
     def _agent(self, checkpoints: Checkpoints, notices: tuple[str, ...]) -> Agent:
@@ -214,8 +238,9 @@ class Session:
         command = self.config.verify
         if command is None:
             return None
-        (shell,) = (tool for tool in tools if tool.name == "shell")
-        return lambda: shell.run(command=command, timeout_s=VERIFY_TIMEOUT_S)
+        shell = ToolSet([tool for tool in tools if tool.name == "shell"], redactor=self.record.redactor)
+        call = json.dumps({"command": command, "timeout_s": VERIFY_TIMEOUT_S})
+        return Verify(command=command, run=lambda: shell.run("shell", call))
 
     def _pass_on(self, event: Event, checkpoints: Checkpoints, notices: tuple[str, ...]) -> None:
         """Pass an event on: the first one with where and how, and before requests and calls snapshots of what changed."""
@@ -262,6 +287,10 @@ class Session:
             notices.append("Not a git repository: the run works, and its own record shows what it changed.")
         if self.sandbox.backend == "none" and self.config.sandbox != "danger-full-access":
             notices += self.sandbox.missing
+        if self.sandbox.backend == "landlock":
+            notices.append(
+                "Commands are confined by Landlock, which holds less than bubblewrap: see chimera doctor."
+            )
         return tuple(notices)
 
 

@@ -87,8 +87,10 @@ def test_changelog_and_version_agree() -> None:
 
 def test_the_python_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (tmp_path / "calc.py").write_text("def add(a, b):\n    return a + b\n")
-    monkeypatch.chdir(tmp_path)
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "calc.py").write_text("def add(a, b):\n    return a + b\n")
+    monkeypatch.chdir(workspace)
     monkeypatch.setenv("CHIMERA_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("CHIMERA_SANDBOX", "danger-full-access")
     names: dict[str, object] = {}
