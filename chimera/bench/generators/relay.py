@@ -69,8 +69,7 @@ def relay(seed: int) -> Instance:
         log = with_line(log_lines(rng, _LINES), facts[-1].line, 0.97)
         tail = [f"station {number:02} of {STATIONS} is done"]
         if number < STATIONS:
-            facts.append(Fact(label=f"password of station {number + 1:02}", value=names[index + 1]))
-            tail.append(facts[-1].line)
+            tail.append(f"password of station {number + 1:02}: {names[index + 1]}")
         answer = "\n".join([f"station {number:02} of {STATIONS}", *log, *tail]) + "\n"
         files[f"stations/{name}.b64"] = base64.encodebytes(answer.encode()).decode()
     return Instance(

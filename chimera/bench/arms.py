@@ -1,0 +1,179 @@
+"""Ways to keep a history in a window, to be compared in the real loop: ours, and others as good as their ideas allow.
+
+All arms keep the system message and the task, cut results at the door as ours does, look at the size of a request
+before it is sent, and never part a call from its result. What differs is what they do about a request that is too large:
+
+- none: nothing. Requests grow up to the window, and there the run ends.
+- truncate: the oldest turns go, with nothing in their place.
+- mask-10: the results of all turns but the newest ten become a placeholder; where that does not fit, of all but the
+  newest five, two or one. Calls and reasoning stay; nothing is put back.
+- summary-...: a model writes a summary of all but the newest turns, and of the summary before. The model is scripted.
+- ours-note, ours-mask: chimera's context manager in either mode.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from chimera.bench.summarisers import SUMMARISERS, ScriptedSummariser
+from chimera.config import CompactionMode
+from chimera.core.compaction import Compaction, Compactor, compact
+from chimera.core.context_budget import ContextBudget, Room
+from chimera.core.history import History, Turn
+from chimera.core.messages import Message
+from chimera.core.model import Window
+from chimera.core.restoration import Restored
+from chimera.core.tokens import TokenCounter
+
+_MASK_LAST = (10, 5, 2, 1)
+_SUMMARY_SHARE = 0.25
+"""Of the room: for the newest turns beside a summary, and as much again for the summary itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One way. `name` is what tables show."""
+
+    name: str
+    compactor: Compactor
+    mode: CompactionMode = "note"
+    whole_window: bool = False
+    """Requests may grow up to the window itself; otherwise up to the trigger of the default budget."""
+
+    def budget(self, window: int) -> ContextBudget:
+        """How this arm spends a window."""
+        budget = ContextBudget(window=Window(tokens=window, source="argument"), mode=self.mode)
+        return replace(budget, fraction=1.0, trigger_fraction=1.0) if self.whole_window else budget
+
+
+def leave(
+    history: History, restored: Restored, budget: ContextBudget, room: Room, counter: TokenCounter, /
+) -> Compaction:
+    """Change nothing, so that the run ends where the window does."""
+    return _outcome(history, history, room)
+
+
+def truncate(
+    history: History, restored: Restored, budget: ContextBudget, room: Room, counter: TokenCounter, /
+) -> Compaction:
+    """Take out the oldest turns until the target is met."""
+    turns = list(history.turns)
+    while len(turns) > 1 and _size(history, room, turns) > room.target:
+        del turns[0]
+    return _outcome(history, replace(history, turns=tuple(turns)), room)
+
+
+def mask_old(
+    history: History, restored: Restored, budget: ContextBudget, room: Room, counter: TokenCounter, /
+) -> Compaction:
+    """Put a placeholder in place of old results; of as few as it takes."""
+    turns = history.turns
+    for newest in _MASK_LAST:
+        turns = (*(_masked(turn, counter) for turn in turns[:-newest]), *turns[-newest:])
+        if _size(history, room, turns) < room.trigger:
+            break
+    return _outcome(history, replace(history, turns=turns), room)
+
+
+@dataclass(slots=True)
+class Summarising:
+    """A compactor that keeps the newest turns and a summary of all that went before. For one run."""
+
+    summarise: ScriptedSummariser
+    tokens_read: int = 0
+    """What the summariser has read so far: prompts that a model would have to be sent."""
+
+    def __call__(
+        self,
+        history: History,
+        restored: Restored,
+        budget: ContextBudget,
+        room: Room,
+        counter: TokenCounter,
+        /,
+    ) -> Compaction:
+        """Shrink a history."""
+        kept: list[Turn] = []
+        left = room.share(_SUMMARY_SHARE)
+        for turn in reversed(history.turns):
+            left -= turn.tokens
+            if kept and left < 0:
+                break
+            kept.insert(0, turn)
+        gone = history.turns[: len(history.turns) - len(kept)]
+        text = "\n".join([history.context, *(line for turn in gone for line in _lines(turn))])
+        self.tokens_read += counter.text(text)
+        summary = self.summarise(text, room.share(_SUMMARY_SHARE), counter)
+        shorter = counter.with_context(history, f"Summary of earlier turns:\n{summary}" if summary else "")
+        return _outcome(history, replace(shorter, turns=tuple(kept)), room)
+
+
+def arms(facts: Mapping[str, str], rules: Iterable[str] = ()) -> Mapping[str, Arm]:
+    """All arms by name, for an instance with these facts (label -> value), which only the summarisers look at."""
+    rules = tuple(rules)
+    plain: tuple[tuple[str, Compactor], ...] = (("truncate", truncate), ("mask-10", mask_old))
+    found = [
+        Arm(name="none", compactor=leave, whole_window=True),
+        *(Arm(name=name, compactor=compactor) for name, compactor in plain),
+        *(
+            Arm(name=f"summary-{name}", compactor=Summarising(make(facts, rules)))
+            for name, make in SUMMARISERS.items()
+        ),
+        Arm(name="ours-note", compactor=compact, mode="note"),
+        Arm(name="ours-mask", compactor=compact, mode="mask"),
+    ]
+    return MappingProxyType({arm.name: arm for arm in found})
+
+
+def _size(history: History, room: Room, turns: Sequence[Turn]) -> int:
+    """Of the whole request with these turns in place of its own."""
+    return room.fixed - history.task_tokens + history.opening_tokens + sum(turn.tokens for turn in turns)
+
+
+def _outcome(before: History, after: History, room: Room) -> Compaction:
+    """What comes of an attempt: the shorter history if it fits below the trigger, else the one that went in."""
+    old, new = _size(before, room, before.turns), _size(after, room, after.turns)
+    changed = new < min(old, room.trigger)
+    result = after if changed else before
+    masked = sum(turn.masked for turn in result.turns)
+    parts = {
+        "fixed": room.fixed,
+        "context": result.opening_tokens - result.task_tokens,
+        "turns": sum(turn.tokens for turn in result.turns),
+    }
+    return Compaction(
+        history=result,
+        changed=changed,
+        before=old,
+        after=new,
+        parts_before=parts,
+        parts=parts,
+        kept_turns=len(result.turns) - masked,
+        masked_turns=masked,
+        removed_turns=len(before.turns) - len(result.turns),
+        failure=None if changed else "tail",
+    )
+
+
+def _masked(turn: Turn, counter: TokenCounter) -> Turn:
+    if turn.masked:
+        return turn
+    return counter.turn(turn.assistant, *map(_placeholder, turn.replies), masked=True)
+
+
+def _placeholder(reply: Message) -> Message:
+    line = f"[{len(reply.content.splitlines())} lines of output left out]"
+    longer = reply.role == "tool" and len(line) < len(reply.content)
+    return replace(reply, content=line, shows=()) if longer else reply
+
+
+def _lines(turn: Turn) -> Iterator[str]:
+    """What a summariser reads of a turn."""
+    yield turn.assistant.content
+    for call in turn.assistant.tool_calls:
+        arguments = json.loads(call.arguments)
+        yield f"called {call.name} {arguments.get('path') or arguments.get('command') or call.arguments}"
+    yield from (reply.content for reply in turn.replies)

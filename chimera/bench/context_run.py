@@ -1,0 +1,327 @@
+"""One run of the context track: a generated task, a scripted policy, an arm and a window, in the real loop.
+
+Loop, tools, files, shell and hidden tests are the real ones. Only the model is scripted, and every request is looked at.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chimera.bench.arms import Summarising, arms
+from chimera.bench.generators.catalogue import GENERATORS
+from chimera.bench.generators.instance import Instance, PastStep
+from chimera.bench.isolation import private_folder, search_path
+from chimera.bench.policies.policy import PolicyModel
+from chimera.core.agent import Agent
+from chimera.core.ledger import CommandRun, Fact, FileChanged, FileRead
+from chimera.core.messages import Message, ToolCall, assistant
+from chimera.core.model import Completion, OnText, Request, Window
+from chimera.core.outputs import ToolOutput
+from chimera.core.recording import Past, RecordedStep
+from chimera.core.state import Limits, RunResult, StopReason
+from chimera.core.tokens import REQUEST_OVERHEAD, TokenCounter
+from chimera.record.run_directory import RunFiles
+from chimera.tools.base import Tool, ToolSet
+from chimera.tools.default import default_tools
+from chimera.tools.known_files import KnownFiles
+from chimera.workspace.paths import Workspace
+from chimera.workspace.process import CommandRunner
+from chimera.workspace.sandbox import Sandbox
+
+INFINITE = 1_000_000
+"""A window in which nothing is ever compacted."""
+_GRADE_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """What is varied."""
+
+    task: str
+    policy: str
+    arm: str
+    window: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one run. Sizes in tokens, as our counter counts what was really sent."""
+
+    cell: Cell
+    suite: str
+    solved: bool
+    """The hidden tests pass; or the floor left no room and the run said so before its first call."""
+    stop_reason: str
+    stop_detail: str | None
+    steps: int
+    sent: int
+    """All requests added up, a summariser's included."""
+    summariser: int
+    """The part of `sent` that a summariser would have read."""
+    cacheable: int
+    """The part of `sent` that was a prefix of the request before."""
+    peak: int
+    compactions: int
+    rewrites: int
+    orphans: int
+    """Requests with a result without its call, or a call without its result."""
+    over_window: int
+    """Requests that with their completion would not fit the window."""
+    task_missing: int
+    """Requests without the whole task at its place."""
+    rules_missing: int
+    """Requests without one of the rules of the task."""
+    false_done: bool
+    """It answered that all was done, and it was not."""
+
+    def fields(self) -> dict[str, Any]:
+        """The outcome as JSON values."""
+        values = asdict(self)
+        return {**values.pop("cell"), **values}
+
+
+@dataclass(slots=True, kw_only=True)
+class ObservedModel:
+    """A model whose requests are checked and counted on the way."""
+
+    inner: PolicyModel
+    instance: Instance
+    limit: int
+    counter: TokenCounter
+    sent: int = 0
+    cacheable: int = 0
+    peak: int = 0
+    orphans: int = 0
+    over_window: int = 0
+    task_missing: int = 0
+    rules_missing: int = 0
+    _before: tuple[Message, ...] = ()
+    _sizes: dict[Message, int] = field(default_factory=dict)
+    _tools: int = -1
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def window(self) -> Window | None:
+        return None
+
+    def complete(self, request: Request, on_text: OnText) -> Completion:
+        """Look at the request, then pass it on."""
+        if self._tools < 0:
+            self._tools = REQUEST_OVERHEAD + sum(map(self.counter.schema, request.tools))
+        sizes = [self._size(message) for message in request.messages]
+        size = self._tools + sum(sizes)
+        self.sent += size
+        self.peak = max(self.peak, size)
+        self.cacheable += self._prefix(request.messages, sizes)
+        self.over_window += size + request.max_tokens > self.limit
+        self.orphans += not legal(request.messages)
+        self.task_missing += not request.messages[1].content.startswith(self.instance.instruction)
+        text = request.messages[1].content
+        self.rules_missing += not all(rule in text for rule in self.instance.rules)
+        self._before = request.messages
+        return self.inner.complete(request, on_text)
+
+    def _size(self, message: Message) -> int:
+        if message not in self._sizes:
+            self._sizes[message] = self.counter.message(message)
+        return self._sizes[message]
+
+    def _prefix(self, messages: tuple[Message, ...], sizes: list[int]) -> int:
+        """Tokens of the leading messages that the request before had as well."""
+        if not self._before:
+            return 0
+        shared = self._tools
+        for message, before, size in zip(messages, self._before, sizes, strict=False):
+            if message != before:
+                break
+            shared += size
+        return shared
+
+
+def legal(messages: tuple[Message, ...]) -> bool:
+    """Whether each call is answered once, right behind its message and in order, and nothing else is."""
+    pending: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            if not pending or pending.pop(0) != message.tool_call_id:
+                return False
+        elif pending:
+            return False
+        else:
+            pending = [call.id for call in message.tool_calls]
+    return not pending
+
+
+def play(cell: Cell) -> Outcome:
+    """Play one run and grade it."""
+    instance = GENERATORS[cell.task](cell.seed)
+    arm = arms({fact.label: fact.value for fact in instance.facts}, instance.rules)[cell.arm]
+    counter = TokenCounter()
+    model = ObservedModel(
+        inner=PolicyModel(policy=cell.policy, counter=counter),
+        instance=instance,
+        limit=cell.window,
+        counter=counter,
+    )
+    with private_folder("context") as desk:
+        _lay_out(instance.files, desk / "app")
+        with _agent_parts(desk, instance) as parts:
+            agent = Agent(
+                model=model,
+                budget=arm.budget(cell.window),
+                limits=Limits(max_steps=instance.max_steps),
+                counter=counter,
+                compactor=arm.compactor,
+                clock=lambda: 0.0,
+                **parts,
+            )
+            result = agent.run(instance.instruction, _past(instance) if instance.past else None)
+        passed = _passes(instance, desk)
+    read = arm.compactor.tokens_read if isinstance(arm.compactor, Summarising) else 0
+    return _outcome(cell, instance, model, result, passed=passed, read=read)
+
+
+def _outcome(
+    cell: Cell, instance: Instance, model: ObservedModel, result: RunResult, *, passed: bool, read: int
+) -> Outcome:
+    context = result.context
+    floor_stop = result.stop_reason is StopReason.CANNOT_SHRINK and result.stop_detail in {"floor", "task"}
+    return Outcome(
+        cell=cell,
+        suite=instance.suite,
+        solved=passed or (instance.extra_tools > 0 and floor_stop and result.steps == 0),
+        stop_reason=str(result.stop_reason),
+        stop_detail=result.stop_detail,
+        steps=result.steps,
+        sent=model.sent + read,
+        summariser=read,
+        cacheable=model.cacheable,
+        peak=model.peak,
+        compactions=context.compactions if context else 0,
+        rewrites=context.history_rewrites if context else 0,
+        orphans=model.orphans,
+        over_window=model.over_window,
+        task_missing=model.task_missing,
+        rules_missing=model.rules_missing,
+        false_done=result.stop_reason is StopReason.ANSWERED and not passed,
+    )
+
+
+class _agent_parts:  # noqa: N801  (used like a function)
+    """Real tools over a folder, for the parts of an agent that do not vary."""
+
+    def __init__(self, desk: Path, instance: Instance) -> None:
+        self._desk, self._instance = desk, instance
+
+    def __enter__(self) -> dict[str, Any]:
+        app, files = self._desk / "app", RunFiles(self._desk / "run")
+        self._runner = CommandRunner(
+            root=app,
+            sandbox=Sandbox(level="danger-full-access", backend="none", missing=()),
+            environment={"PATH": search_path(), "HOME": str(self._desk), "LC_ALL": "C.UTF-8", "TZ": "UTC"},
+            spool_dir=files.spool,
+        )
+        workspace, known = Workspace.open(app, run_dir=files.path), KnownFiles()
+        tools = default_tools(workspace, self._runner, known=known)
+        return {
+            "tools": ToolSet([*tools, *_extra_tools(self._instance.extra_tools)]),
+            "workspace": workspace,
+            "files": files,
+            "known": known,
+        }
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.close()
+
+
+def _lay_out(files: Mapping[str, str], folder: Path) -> None:
+    for path, text in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+
+def _passes(instance: Instance, desk: Path) -> bool:
+    """Whether the hidden tests pass on what is in the folder now. The policies are our own: no second tree is needed."""
+    tests = {
+        p.removeprefix("tests/"): t for p, t in instance.folder_files().items() if p.startswith("tests/")
+    }
+    _lay_out(tests, desk / "tests")
+    done = subprocess.run(
+        [sys.executable, "-S", "-s", "-P", "-B", "test_outputs.py", "Outputs"],
+        cwd=desk / "tests",
+        env={"APP_DIR": str(desk / "app"), "PATH": search_path(), "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        timeout=_GRADE_TIMEOUT_S,
+        check=False,
+    )
+    return done.returncode == 0
+
+
+def _past(instance: Instance) -> Past:
+    return Past(steps=tuple(_recorded(number, step) for number, step in enumerate(instance.past)))
+
+
+def _recorded(number: int, step: PastStep) -> RecordedStep:
+    import json
+
+    call = ToolCall(id=f"past{number}", name=step.name, arguments=json.dumps(dict(step.arguments)))
+    fact, digest = _fact(step)
+    return RecordedStep(
+        completion=Completion(message=assistant("", call), finish_reason="tool_calls"),
+        outputs=(ToolOutput(text=step.output, digest=digest, facts=(fact,)),),
+        started=(True,),
+    )
+
+
+def _fact(step: PastStep) -> tuple[Fact, str]:
+    match step.name:
+        case "shell":
+            command = step.arguments["command"]
+            return CommandRun(command=command, exit_code=0), f"ran `{command}`: exit 0"
+        case "read_file":
+            path, last = step.arguments["path"], len(step.output.splitlines()) - 1
+            return FileRead(
+                path=path, first=1, last=last, total=last
+            ), f"read {path} lines 1-{last} of {last}"
+        case _:
+            path, lines = step.arguments["path"], step.arguments["content"].count("\n")
+            changed = FileChanged(path=path, added=lines, removed=0, line=1, created=True)
+            return changed, f"created {path} +{lines} -0"
+
+
+def _extra_tools(count: int) -> Iterator[Tool]:
+    """Tools that nobody needs, of about 170 tokens each."""
+    topics = ("invoice", "shipment", "customer", "contract", "warehouse", "tariff", "voucher", "claim")
+    verbs = ("list", "create", "cancel")
+    for number in range(count):
+        topic, verb = topics[number // len(verbs) % len(topics)], verbs[number % len(verbs)]
+        properties = {
+            name: {
+                "type": "string",
+                "description": f"The {name.replace('_', ' ')} of the {topic}, as the office writes it.",
+            }
+            for name in ("identifier", "valid_from", "valid_until", "cost_centre", "remark")
+        }
+        yield Tool(
+            name=f"{verb}_{topic}",
+            description=f"{verb.capitalize()} a {topic} in the office system. Takes effect at the next booking run.",
+            parameters={"type": "object", "properties": properties, "required": ["identifier"]},
+            effect="read",
+            run=lambda **_: ToolOutput(text="nothing booked", digest="booked nothing"),
+        )
+
+
+def have_shell() -> bool:
+    """Whether the programs are there that the tasks call."""
+    return all(shutil.which(program, path=search_path()) for program in ("bash", "base64", "rm"))
