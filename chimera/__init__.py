@@ -4,7 +4,12 @@
 Names are loaded when they are used, so that `import chimera` stays light.
 """
 
-from __future__ import annotations
+import sys
+
+# `python -m` puts the current directory first on the import path, even before the standard library. The repository
+# there is not to be imported, so this comes before any import.
+if not sys.flags.safe_path and sys.argv[:1] == ["-m"] and {"-mchimera", "chimera"} & {*sys.orig_argv}:
+    del sys.path[0]
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -15,9 +15,10 @@ def main() -> int:
         print(f"chimera {__version__}")  # noqa: T201  (before anything slow is imported)
         return 0
     from chimera.cli.clean_start import start_clean
+
+    start_clean(sys.argv[1:], os.environ)  # noqa: TID251  (before anything else reads it, or takes long to import)
     from chimera.cli.entry import run_command_line
 
-    start_clean(sys.argv[1:], os.environ)  # noqa: TID251  (before anything else reads it)
     return run_command_line(sys.argv[1:])
 
 
