@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -294,6 +295,7 @@ class Player:
         self.run = run
         self.observer = observer
         self.printed: list[str] = []
+        self.ran: Counter[str] = Counter()
         self._rest = list(enumerate(run.steps))
         self._outputs: dict[str, Output] = {}
         self._files = 0
@@ -381,14 +383,16 @@ class Player:
     def _commands(self, number: int, step: Step) -> Reply:
         made = []
         for n, output in enumerate(step.outputs):
-            command = f"run {number}.{n}"
+            # Commands come back, each time with another output.
+            command = f"run {number % 7}.{n}"
             self._outputs[command] = output
             made.append(ScriptedCall("shell", {"command": command}, "same" if step.same_ids else None))
         return Reply(calls=tuple(made))
 
     def shell(self, command: str) -> ToolOutput:
-        """Prints what the run says; commands are unique."""
+        """Prints what the run says."""
         output = self._outputs[command]
+        self.ran[command] += 1
         printed = output.text(len(self.printed))
         content = f"exit {int(output.fails)}\n{printed}" if printed else ""
         self.printed.append(content)
@@ -459,4 +463,5 @@ def _play(run: Run, folder: Path) -> tuple[Observer, RunResult]:
     agent._context.conclude(state)
     result = RunResult.of(state, model="scripted")
     observer.over(result, player.printed)
+    assert {command: total.times for command, total in state.ledger.commands.items()} == player.ran
     return observer, result
