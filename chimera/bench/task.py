@@ -22,6 +22,10 @@ _NEED = re.compile(r"(?P<program>[A-Za-z0-9][A-Za-z0-9._+-]*?)(?:>=(?P<version>\
 _VERIFIER_TIMEOUT_S = 600.0
 _AGENT_TIMEOUT_S = 600.0
 _NOISE = {"__pycache__"}
+_OWN_KEYS = (
+    *("needs", "window", "max_steps", "min_compactions", "protected", "invariants", "seed", "seeds", "tags"),
+    *("canary", "must_fail_canary", "expected_in_sight"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,16 @@ class BenchTask:
     window: int | None
     """Tokens; the context window that the task is meant for."""
     max_steps: int | None
+    min_compactions: int
+    """Compactions without which nobody gets through in `window`."""
+    seed: int | None
+    """Of the generator that wrote the task, if one did."""
+    tags: tuple[str, ...]
+    """Category, difficulty and own tags: what tasks can be chosen by."""
+    canary: str | None
+    """A text that every hidden file holds, so that a copy of them in training data is recognised."""
+    expected_in_sight: bool
+    """The values that the tests expect can be found in the workspace: the task is to carry them elsewhere."""
     must_fail_canary: bool
     """The grader reports on a test that must fail, and its exit code must agree with the reward."""
     agent_timeout_s: float
@@ -97,15 +111,8 @@ def discover(path: Path) -> tuple[BenchTask, ...]:
     Raises:
         ConfigError: there is none, one cannot be read, or two have the same name.
     """
-    if not path.is_dir():
-        raise ConfigError(
-            f"{str(path)!r} is not a folder; give a task, a suite of tasks or a folder of suites"
-        )
-    folders = [path] if (path / "task.toml").exists() else sorted(_task_folders(path))
-    if not folders:
-        raise ConfigError(f"there is no task in {str(path)!r}: no task.toml in it, one or two folders down")
     tasks: dict[str, BenchTask] = {}
-    for folder in folders:
+    for folder in task_folders(path):
         task = load_task(folder)
         if other := tasks.get(task.short_name):
             raise ConfigError(
@@ -114,6 +121,22 @@ def discover(path: Path) -> tuple[BenchTask, ...]:
             )
         tasks[task.short_name] = task
     return tuple(tasks.values())
+
+
+def task_folders(path: Path) -> list[Path]:
+    """The folders of the tasks at a path, sorted, unread.
+
+    Raises:
+        ConfigError: there is none, or one only looks like a task.
+    """
+    if not path.is_dir():
+        raise ConfigError(
+            f"{str(path)!r} is not a folder; give a task, a suite of tasks or a folder of suites"
+        )
+    folders = [path] if (path / "task.toml").exists() else sorted(_task_folders(path))
+    if not folders:
+        raise ConfigError(f"there is no task in {str(path)!r}: no task.toml in it, one or two folders down")
+    return folders
 
 
 def _task_folders(path: Path) -> Iterator[Path]:
@@ -135,7 +158,7 @@ def load_task(folder: Path) -> BenchTask:
     root = Table.of_file(folder / "task.toml")
     _check(root)
     own = root.table("metadata").table("chimera")
-    own.check_keys(("needs", "window", "max_steps", "protected", "must_fail_canary"))
+    own.check_keys(_OWN_KEYS)
     name = root.table("task").text("name")
     if not _NAME.fullmatch(name):
         raise root.table("task").fault("name", f"is {name!r}; it must be ORG/NAME in lower case")
@@ -155,6 +178,11 @@ def load_task(folder: Path) -> BenchTask:
         protected=own.texts("protected"),
         window=own.whole("window"),
         max_steps=own.whole("max_steps"),
+        min_compactions=own.whole("min_compactions") or 0,
+        seed=own.whole("seed"),
+        tags=_tags(root.table("metadata"), own),
+        canary=own.text("canary", "") or None,
+        expected_in_sight=own.flag("expected_in_sight"),
         must_fail_canary=own.flag("must_fail_canary"),
         agent_timeout_s=root.table("agent").seconds("timeout_sec", _AGENT_TIMEOUT_S),
         verifier_timeout_s=root.table("verifier").seconds("timeout_sec", _VERIFIER_TIMEOUT_S),
@@ -203,6 +231,11 @@ def _artifacts(root: Table) -> tuple[Artifact, ...]:
             raise entry.fault("source", f"is {str(source)!r}; it must lie in the workdir {str(workdir)!r}")
         artifacts.append(Artifact(path=source.relative_to(workdir), exclude=entry.texts("exclude")))
     return tuple(artifacts)
+
+
+def _tags(metadata: Table, own: Table) -> tuple[str, ...]:
+    named = [metadata.text(key, "-") for key in ("category", "difficulty")]
+    return tuple(dict.fromkeys(tag for tag in [*named, *own.texts("tags")] if tag != "-"))
 
 
 def _need(own: Table, text: str) -> Need:

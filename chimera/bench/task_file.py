@@ -56,7 +56,7 @@ class Table:
         value = self._values.get(key, default)
         if value is None:
             raise self.fault(key, "is missing")
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or not (value.strip() or key not in self._values):
             raise self._wrong(key, "text")
         return value
 
