@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from chimera.api import run
-from chimera.bench.isolation import Isolation, clean_environment, command_runner, open_isolation
+from chimera.bench.isolation import (
+    FIXED,
+    Isolation,
+    Network,
+    clean_environment,
+    command_runner,
+    confinement,
+)
 from chimera.bench.task import BenchTask
 from chimera.core.model import Model
 from chimera.core.state import RunResult
@@ -29,6 +36,10 @@ class Desk:
     """Where the agent leaves its output. Kept."""
     hidden: Sequence[Path]
     """Folders that an agent's commands must not see; only a sandbox can hide them."""
+    network: Network = "none"
+    """What its commands can reach, where the isolation can see to that."""
+    attempt: int = 1
+    """Counted from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,19 +99,30 @@ class Oracle:
     def work(self, task: BenchTask, desk: Desk) -> Work:
         solution = desk.folder / "solution"
         shutil.copytree(task.solution, solution, symlinks=True)
-        environment = clean_environment(
-            desk.folder / "home",
-            **{**task.solution_env, "APP_DIR": str(desk.tree), "SOLUTION_DIR": str(solution)},
-        )
-        sandbox = open_isolation(desk.isolation, desk.folder).narrowed(hidden=desk.hidden)
-        with command_runner(sandbox, desk.tree, environment) as runner:
-            done = runner.run('exec bash "$SOLUTION_DIR/solve.sh"', task.agent_timeout_s)
-        (desk.logs / "output.txt").write_bytes(done.output)
-        if done.timed_out:
-            return Work(stop_reason="time_limit")
-        if done.exit_code != 0:
-            return Work(fault=f"solve.sh ended with exit code {done.exit_code}")
-        return Work()
+        variables = {**task.solution_env, "APP_DIR": str(desk.tree), "SOLUTION_DIR": str(solution)}
+        return run_script('exec bash "$SOLUTION_DIR/solve.sh"', "solve.sh", variables, task, desk)
+
+
+def run_script(command: str, name: str, variables: Mapping[str, str], task: BenchTask, desk: Desk) -> Work:
+    """Run one command in the tree, as a whole agent. What it prints is kept; a failure of it is a fault."""
+    environment = clean_environment(desk.folder / "home", **variables)
+    with (
+        confinement(
+            desk.isolation,
+            desk.folder,
+            image=task.folder / "environment",
+            network=desk.network,
+            variables={"HOME", "TMPDIR", *FIXED, *variables},
+        ) as sandbox,
+        command_runner(sandbox.narrowed(hidden=desk.hidden), desk.tree, environment) as runner,
+    ):
+        done = runner.run(command, task.agent_timeout_s)
+    (desk.logs / "output.txt").write_bytes(done.output)
+    if done.timed_out:
+        return Work(stop_reason="time_limit")
+    if done.exit_code != 0:
+        return Work(fault=f"{name} ended with exit code {done.exit_code}")
+    return Work()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +144,15 @@ class Chimera:
         pass
 
     def work(self, task: BenchTask, desk: Desk) -> Work:
+        if desk.isolation == "docker":
+            raise ConfigError("chimera's own tools do not run in containers yet; use --isolation namespace")
         meant = {
             "window": task.window,
             "max_steps": task.max_steps,
             "max_seconds": task.agent_timeout_s,
             "mode": "auto" if desk.isolation == "namespace" else "yolo",
             "sandbox": "workspace-write" if desk.isolation == "namespace" else "danger-full-access",
+            "allow_net": desk.network == "host",
             "workspace": desk.tree,
         }
         given = {name: value for name, value in self.options.items() if value is not None}

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimera.bench.isolation import (
+    FIXED,
     Isolation,
     clean_environment,
     command_runner,
-    open_isolation,
+    confinement,
     private_folder,
 )
 from chimera.bench.task import BenchTask
@@ -59,9 +60,12 @@ def grade(task: BenchTask, worked: Path, *, isolation: Isolation, logs: Path) ->
                 "LOGS_DIR": str(desk / "logs"),
             },
         )
-        sandbox = open_isolation(isolation, desk).narrowed(read_only=[tests])
+        handed = {"APP_DIR", "TESTS_DIR", "LOGS_DIR", "HOME", "TMPDIR", *FIXED, *task.verifier_env}
         try:
-            with command_runner(sandbox, app, environment) as runner:
+            with (
+                confinement(isolation, desk, image=task.tests, variables=handed) as sandbox,
+                command_runner(sandbox.narrowed(read_only=[tests]), app, environment) as runner,
+            ):
                 done = runner.run(_RUN_TESTS, task.verifier_timeout_s)
         except ToolError as fault:
             return Verdict(reward=None, tampered=tampered, fault=str(fault))

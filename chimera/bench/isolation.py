@@ -11,27 +11,43 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, assert_never
 
+from chimera.bench.docker import check_engine, container
 from chimera.bench.task import BenchTask, Need
 from chimera.config import process_environment
-from chimera.errors import SandboxUnavailableError
+from chimera.errors import ConfigError, SandboxUnavailableError
 from chimera.workspace.git_folders import enclosing_checkout, git_folders
 from chimera.workspace.process import CommandRunner
 from chimera.workspace.programs import DEFAULT_PATH
 from chimera.workspace.sandbox import Sandbox, open_sandbox
 
-Isolation = Literal["namespace", "copy"]
-"""`namespace`: commands run in a sandbox without network, hidden tests out of sight. `copy`: a private folder, which
-holds no determined agent back."""
+Isolation = Literal["docker", "namespace", "copy"]
+"""`docker`: commands run in a container of the task's image. `namespace`: commands run in a sandbox, hidden tests out
+of sight. `copy`: a private folder, which holds no determined agent back."""
+FIXED = {
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+"""Environment variables without which the same program prints different things on different machines."""
+Network = Literal["none", "host"]
+"""What the agent's commands can reach. Graders reach nothing where the isolation can see to that."""
 
 
 def available_isolation(wanted: Isolation | None = None) -> Isolation:
     """The level this machine gives, found out by trying; or the wanted one, if it can be had.
 
+    `docker` is only ever taken when it is asked for: it needs images, and a registry to build them.
+
     Raises:
-        SandboxUnavailableError: `namespace` is wanted and cannot be had.
+        SandboxUnavailableError: the wanted one cannot be had.
     """
     if wanted == "copy":
         return "copy"
+    if wanted == "docker":
+        check_engine()
+        return "docker"
     with private_folder("probe") as folder:
         try:
             open_namespace(folder)
@@ -42,8 +58,23 @@ def available_isolation(wanted: Isolation | None = None) -> Isolation:
     return "namespace"
 
 
-def open_namespace(root: Path) -> Sandbox:
-    """A sandbox in which only `root` can be written and nothing can be reached. Landlock will not do: it hides nothing.
+def real_network(isolation: Isolation, wanted: Network | None) -> Network:
+    """What the agent's commands can reach: nothing by default, where the isolation can see to that.
+
+    Raises:
+        ConfigError: no network is wanted, and nothing here can take it away.
+    """
+    if isolation != "copy":
+        return wanted or "none"
+    if wanted == "none":
+        raise ConfigError(
+            "--network none cannot be kept with isolation copy; leave it out, or use --isolation namespace"
+        )
+    return "host"
+
+
+def open_namespace(root: Path, network: Network = "none") -> Sandbox:
+    """A sandbox in which only `root` can be written. Landlock will not do: it hides nothing.
 
     Raises:
         SandboxUnavailableError: none works here.
@@ -51,7 +82,7 @@ def open_namespace(root: Path) -> Sandbox:
     return open_sandbox(
         "workspace-write",
         root,
-        allow_net=False,
+        allow_net=network == "host",
         allow_git_write=False,
         required=True,
         environment=process_environment(),
@@ -59,13 +90,35 @@ def open_namespace(root: Path) -> Sandbox:
     )
 
 
-def open_isolation(isolation: Isolation, root: Path) -> Sandbox:
-    """What wraps the commands of a trial whose files lie in `root`."""
+@contextmanager
+def confinement(
+    isolation: Isolation,
+    root: Path,
+    *,
+    image: Path,
+    network: Network = "none",
+    variables: Iterable[str] = (),
+) -> Iterator[Sandbox]:
+    """What wraps the commands of a trial whose files lie in `root`, for the block.
+
+    Args:
+        isolation: the level.
+        root: all that commands may write. A real path.
+        image: folder with the Dockerfile that `docker` builds.
+        network: what commands can reach.
+        variables: names of environment variables that commands in a container get as well.
+
+    Raises:
+        SandboxUnavailableError: it cannot be had.
+    """
     match isolation:
         case "namespace":
-            return open_namespace(root)
+            yield open_namespace(root, network)
         case "copy":
-            return Sandbox(level="danger-full-access", backend="none", missing=())
+            yield Sandbox(level="danger-full-access", backend="none", missing=())
+        case "docker":
+            with container(image, root, network=network, variables=variables) as sandbox:
+                yield sandbox
         case _:
             assert_never(isolation)
 
@@ -113,11 +166,7 @@ def clean_environment(home: Path, **variables: str) -> dict[str, str]:
         "PATH": search_path(),
         "HOME": str(home),
         "TMPDIR": str(home),
-        "LANG": "C.UTF-8",
-        "LC_ALL": "C.UTF-8",
-        "TZ": "UTC",
-        "PYTHONHASHSEED": "0",
-        "PYTHONDONTWRITEBYTECODE": "1",
+        **FIXED,
         **variables,
     }
 

@@ -1,26 +1,59 @@
-"""A job: every planned trial in turn, each row on disk before the next trial begins."""
+"""A job: every planned trial, each row on disk as soon as there is one, to be gone on with after any end."""
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Literal
 
 from chimera.bench.agents import BenchAgent
-from chimera.bench.isolation import Isolation, hidden_folders
+from chimera.bench.isolation import Isolation, Network, hidden_folders
 from chimera.bench.report import Report
-from chimera.bench.row import Phase, Row
+from chimera.bench.results import (
+    JOB,
+    SUMMARY,
+    TRIALS,
+    JobRecord,
+    Results,
+    new_record,
+    open_results,
+    read_record,
+    read_rows,
+    write_json,
+)
+from chimera.bench.row import RETRIED, SCORED, Phase, Row
 from chimera.bench.task import BenchTask
 from chimera.bench.trial import Keep, Trial
-from chimera.errors import ConfigError, RecordError
+from chimera.bench.workers import Finished, InProcesses, InTurn, Workers
+from chimera.core.state import StopReason
+from chimera.errors import ConfigError
 
-RESULTS = "results.jsonl"
+Redo = Literal["errored", "failed", "all"]
+"""Which finished trials of a resumed job are run again. `failed`: whatever was not passed."""
+# A provider that is out of order, or a full disk, wants minutes rather than seconds.
+_FIRST_DELAY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """An agent with its settings: what the trials of a task are compared by."""
+
+    name: str
+    """Unique in a job, and a name for a folder."""
+    agent: BenchAgent
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """All of its own that can change a result, as JSON values."""
+
+    @classmethod
+    def of(cls, agent: BenchAgent) -> Arm:
+        """The only arm of its agent."""
+        return cls(name=agent.name, agent=agent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,105 +61,177 @@ class Job:
     """What to run and where to put the results."""
 
     tasks: tuple[BenchTask, ...]
-    agent: BenchAgent
+    arms: tuple[Arm, ...]
     output: Path
     isolation: Isolation
+    network: Network = "none"
     attempts: int = 1
+    jobs: int = 1
+    """Trials at once. With more than one, each has a process of its own."""
+    infra_retries: int = 0
+    """How often a trial is begun again that says nothing about the agent."""
+    timeout_multiplier: float = 1.0
+    max_cost: float | None = None
+    """US dollars for the whole job: no trial begins once it is spent."""
     keep: Keep = "failed"
+    resume: bool = False
+    redo: Redo | None = None
+    first_delay_s: float = _FIRST_DELAY_S
+    """Before the first of the retries; doubled for each more."""
     on_phase: Callable[[Trial, Phase], None] = lambda trial, phase: None
     on_row: Callable[[Row], None] = lambda row: None
 
     def run(self) -> Report:
-        """Run all trials and write `results.jsonl`, `summary.json` and the logs in `trials/`.
+        """Run all trials and write `job.json`, `results.jsonl`, `summary.json` and the logs in `trials/`.
 
-        An interruption ends the job: the report says so and the trial has a row. Anything else that escapes from a
-        trial is a bug in chimera: the trial gets a row, then it surfaces.
+        An interruption ends the job: the report says so and each trial that had begun has a row. A bug of chimera ends it as
+        well: the trial gets a row, then the bug surfaces. A bug of an agent is a row like any other.
 
         Raises:
-            ConfigError: the agent can never do one of the tasks, or the output folder holds results already.
+            ConfigError: the agent can never do one of the tasks, the output folder holds other results or another
+                configuration.
             RecordError: the output folder cannot be written.
         """
         for task in self.tasks:
-            self.agent.check(task)
+            for arm in self.arms:
+                arm.agent.check(task)
         output = self.output.resolve()
         if Path(tempfile.gettempdir()).resolve().is_relative_to(output):
             raise ConfigError(
                 f"{str(output)!r} holds the folder for temporary files; choose another folder for output"
             )
-        rows: list[Row] = []
-        interrupted = False
-        with _results(output) as append:
-            for trial in self._trials(output):
-                try:
-                    row = trial.run()
-                except KeyboardInterrupt:
-                    row = trial.row("interrupted")
-                except ConfigError:
-                    raise
-                except BaseException as fault:
-                    append(trial.row("agent_error", error=trial.error(type(fault).__name__, str(fault))))
-                    raise
-                append(row)
-                rows.append(row)
-                self.on_row(row)
-                if interrupted := row.status == "interrupted":
-                    break
-        report = Report(rows=tuple(rows), planned=len(self.tasks) * self.attempts, interrupted=interrupted)
-        _write(output / "summary.json", json.dumps(report.summary(), indent=2) + "\n")
+        trials = {trial.name: trial for trial in self._trials(output)}
+        record = self._record(output, trials)
+        if self.resume:
+            _check_same(record, read_record(output))
+        with open_results(output, resume=self.resume) as results:
+            rows = {row.trial: row for row in read_rows(output)} if self.resume else {}
+            if not self.resume:
+                write_json(output / JOB, record.fields())
+            waiting = deque(trial for name, trial in trials.items() if self._is_open(rows.get(name)))
+            end = _Run(job=self, results=results, rows=rows, waiting=waiting)
+            with closing(self._workers()) as workers:
+                end.go(workers)
+        report = Report(
+            rows=tuple(rows[name] for name in trials if name in rows),
+            planned=len(trials),
+            interrupted=end.interrupted,
+            capped=end.capped,
+        )
+        write_json(output / SUMMARY, report.summary())
         return report
 
     def _trials(self, output: Path) -> Iterator[Trial]:
         hidden = hidden_folders(self.tasks, output)
         for task in self.tasks:
-            for attempt in range(1, self.attempts + 1):
-                yield Trial(
-                    task=task,
-                    agent=self.agent,
-                    attempt=attempt,
-                    isolation=self.isolation,
-                    folder=output / "trials" / f"{task.short_name}.{self.agent.name}.{attempt}",
-                    keep=self.keep,
-                    hidden=hidden,
-                    notify=self.on_phase,
-                )
+            for arm in self.arms:
+                for attempt in range(1, self.attempts + 1):
+                    yield Trial(
+                        task=task,
+                        agent=arm.agent,
+                        arm=arm.name,
+                        attempt=attempt,
+                        isolation=self.isolation,
+                        network=self.network,
+                        timeout_multiplier=self.timeout_multiplier,
+                        folder=output / TRIALS / f"{task.short_name}.{arm.name}.{attempt}",
+                        keep=self.keep,
+                        hidden=hidden,
+                    )
+
+    def _record(self, output: Path, trials: Mapping[str, Trial]) -> JobRecord:
+        settings = {
+            "arms": {
+                arm.name: {"agent": arm.agent.name, "model": arm.agent.model, **arm.settings}
+                for arm in self.arms
+            },
+            "attempts": self.attempts,
+            "isolation": self.isolation,
+            "network": self.network,
+            "timeout_multiplier": self.timeout_multiplier,
+        }
+        return new_record(output, settings, self.tasks, trials)
+
+    def _is_open(self, row: Row | None) -> bool:
+        """Whether a trial is to be run in this job, given what an earlier part of the job made of it."""
+        if row is None or row.status == "interrupted" or self.redo == "all":
+            return True
+        errored = row.status not in SCORED or row.status == "agent_error"
+        return (self.redo is not None and errored) or (self.redo == "failed" and not row.passed)
+
+    def _workers(self) -> Workers:
+        return InTurn(self.on_phase) if self.jobs == 1 else InProcesses(self.jobs, self.on_phase)
 
 
-@contextmanager
-def _results(output: Path) -> Iterator[Callable[[Row], None]]:
-    """Appends rows to a new results file, each with one write, on disk when it returns."""
-    path = output / RESULTS
-    try:
-        output.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError as fault:
-        raise ConfigError(
-            f"{str(output)!r} holds results already; choose another folder for output"
-        ) from fault
-    except OSError as fault:
-        raise _unwritable(output, fault) from fault
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """One go at the open trials of a job."""
 
-    def append(row: Row) -> None:
+    job: Job
+    results: Results
+    rows: dict[str, Row]
+    waiting: deque[Trial]
+    interrupted: bool = False
+    capped: bool = False
+
+    def go(self, workers: Workers) -> None:
         try:
-            os.write(descriptor, json.dumps(row.fields(), separators=(",", ":")).encode() + b"\n")
-            os.fsync(descriptor)
-        except OSError as fault:
-            raise _unwritable(output, fault) from fault
+            while self._feed(workers):
+                self._take(workers.next())
+                if self.interrupted:
+                    break
+        except KeyboardInterrupt:
+            self.interrupted = True
+        if self.interrupted:
+            workers.stop()
+            while workers.busy:
+                self._take(workers.next())
 
-    try:
-        yield append
-    finally:
-        os.close(descriptor)
+    def _feed(self, workers: Workers) -> bool:
+        """Start what there is room for; whether anything runs."""
+        most = self.job.max_cost
+        if most is not None and sum(row.cost_usd or 0.0 for row in self.rows.values()) >= most:
+            self.capped = self.capped or bool(self.waiting)
+            self.waiting.clear()
+        while self.waiting and workers.free:
+            trial = self.waiting.popleft()
+            _set_aside(trial.folder)
+            workers.start(trial, self.job.first_delay_s * 2 ** (trial.tries - 2) if trial.tries > 1 else 0.0)
+        return workers.busy
+
+    def _take(self, finished: Finished) -> None:
+        trial, row = finished.trial, finished.row
+        again = (
+            row.status in RETRIED
+            and row.stop_reason != StopReason.AUTH_ERROR
+            and trial.tries <= self.job.infra_retries
+            and not self.interrupted
+        )
+        if again:
+            self.waiting.append(replace(trial, tries=trial.tries + 1, phase="setup", seconds={}))
+            return
+        self.results.append(row)
+        self.rows[row.trial] = row
+        self.job.on_row(row)
+        self.interrupted = self.interrupted or row.status == "interrupted"
+        if finished.fault is not None:
+            raise finished.fault
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as fault:
-        raise _unwritable(path, fault) from fault
+def _set_aside(folder: Path) -> None:
+    """Keep what an earlier try left, under another name."""
+    if folder.exists():
+        number = 1
+        while (aside := folder.with_name(f"{folder.name}~{number}")).exists():
+            number += 1
+        folder.rename(aside)
 
 
-def _unwritable(path: Path, fault: OSError) -> RecordError:
-    return RecordError(f"results cannot be written to {str(path)!r}: {fault.strerror or fault}")
+def _check_same(now: JobRecord, then: JobRecord) -> None:
+    if differences := now.differences(then):
+        raise ConfigError(
+            f"the job in this folder was begun otherwise, so it cannot be gone on with: {'; '.join(differences)}"
+        )
 
 
 def new_output(state_dir: Path) -> Path:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chimera.bench.row import SCHEMA, SCORED, Row
 
-EXIT_OK, EXIT_BELOW, EXIT_USAGE, EXIT_INCOMPLETE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_OK, EXIT_BELOW, EXIT_USAGE, EXIT_INCOMPLETE, EXIT_CHECK, EXIT_COST, EXIT_INTERRUPTED = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    130,
+)
 
 _HEAD = ("task", "try", "status", "reward", "stop reason", "steps", "tokens", "cost", "seconds")
 _LEFT = {0, 2, 4}
@@ -23,6 +31,8 @@ class Report:
     planned: int
     """Trials the job was to have."""
     interrupted: bool = False
+    capped: bool = False
+    """The job's cost limit ended it."""
 
     @property
     def scored(self) -> tuple[Row, ...]:
@@ -47,6 +57,8 @@ class Report:
         """0: every planned trial was graded, and the rate is not below `fail_under`. A rate that lacks trials is none."""
         if self.interrupted:
             return EXIT_INTERRUPTED
+        if self.capped:
+            return EXIT_COST
         if sum(row.status == "graded" for row in self.rows) < self.planned:
             return EXIT_INCOMPLETE
         if fail_under is not None and (self.pass_rate or 0.0) < fail_under:
@@ -72,7 +84,7 @@ class Report:
 
     def table(self) -> str:
         """The rows for people, then whatever needs to be said in words."""
-        lines = _aligned([_HEAD, *map(_cells, self.rows)])
+        lines = aligned([_HEAD, *map(_cells, self.rows)], left=_LEFT)
         for row in self.rows:
             if row.error is not None:
                 lines.append(f"{row.trial}: {row.error.message} ({row.error.phase}, {row.error.kind})")
@@ -110,11 +122,12 @@ def _cost(row: Row) -> str:
     return "unknown" if row.cost_usd is None else f"${row.cost_usd:.4f}"
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+def aligned(lines: Sequence[Sequence[str]], *, left: Collection[int]) -> list[str]:
+    """Rows as lines of text, columns in line; those not in `left` end at the right."""
     widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
     return [
         "  ".join(
-            cell.ljust(width) if n in _LEFT else cell.rjust(width)
+            cell.ljust(width) if n in left else cell.rjust(width)
             for n, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

@@ -6,16 +6,28 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from chimera.bench.isolation import Isolation
+from chimera import __version__
+from chimera.bench.isolation import Isolation, Network
 from chimera.core.messages import Usage
 from chimera.core.state import RunResult
 
 SCHEMA = 1
 
-Status = Literal["graded", "agent_error", "verifier_error", "provider_error", "skipped", "interrupted"]
+Status = Literal[
+    "graded",
+    "agent_error",
+    "verifier_error",
+    "provider_error",
+    "infra_error",
+    "skipped",
+    "interrupted",
+]
 """`graded`: the hidden tests decided. `agent_error`: the agent itself broke; counts as not passed. The others say
-nothing about the agent's skill and stay out of every rate."""
+nothing about the agent's skill and stay out of every rate: `verifier_error` no grade to trust, `provider_error` the
+model could not be had, `infra_error` the sandbox, the disk or the memory failed, `skipped` the machine lacks something."""
 SCORED: frozenset[Status] = frozenset({"graded", "agent_error"})
+RETRIED: frozenset[Status] = frozenset({"provider_error", "infra_error"})
+"""A trial that ends so is worth another try."""
 Phase = Literal["setup", "agent", "verify"]
 
 
@@ -89,7 +101,7 @@ class Row:
     """One trial. None means unknown or not applicable, never zero."""
 
     trial: str
-    """Unique in its job: task, agent, attempt. Its folder in `trials/` has this name."""
+    """Unique in its job: task, arm, attempt. Its folder in `trials/` has this name."""
     task: str
     task_digest: str
     suite: str
@@ -99,6 +111,18 @@ class Row:
     model: str | None
     isolation: Isolation
     status: Status
+    seed: int | None = None
+    """Of the generator that wrote the task."""
+    arm: str = ""
+    """What distinguishes these settings from others in the same job; the agent's name where there is one."""
+    version: str = __version__
+    """Of chimera, which runs the trial whoever the agent is."""
+    network: Network = "none"
+    """What the agent's commands could reach."""
+    comparable: bool = True
+    """Limits were those of the task."""
+    tries: int = 1
+    """How often the trial was begun, until the provider and the machine held."""
     reward: float | None = None
     passed: bool = False
     """The reward is 1."""
@@ -106,6 +130,9 @@ class Row:
     """Why the agent stopped, whatever it achieved."""
     tampered: tuple[str, ...] = ()
     error: TrialError | None = None
+    claimed_done: bool | None = None
+    """The agent said that it had finished; None for one that says nothing."""
+    files_changed: int | None = None
     steps: int | None = None
     tokens: Tokens | None = None
     cost_usd: float | None = None
@@ -118,3 +145,15 @@ class Row:
     def fields(self) -> dict[str, Any]:
         """The row as JSON values."""
         return {"schema": SCHEMA, **asdict(self), "tampered": list(self.tampered)}
+
+    @classmethod
+    def of_fields(cls, values: Mapping[str, Any]) -> Row:
+        """The row that `fields` gave.
+
+        Raises:
+            TypeError, KeyError: it is none.
+        """
+        known = {name: value for name, value in values.items() if name != "schema"}
+        for name, kind in (("error", TrialError), ("tokens", Tokens), ("context", ContextUse)):
+            known[name] = None if known.get(name) is None else kind(**known[name])
+        return cls(**{**known, "tampered": tuple(known["tampered"])})

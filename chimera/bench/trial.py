@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from chimera.bench.agents import BenchAgent, Desk, Work
 from chimera.bench.grading import grade
-from chimera.bench.isolation import Isolation, private_folder, unmet_need
+from chimera.bench.isolation import Isolation, Network, private_folder, unmet_need
 from chimera.bench.row import ContextUse, Phase, Row, Status, Tokens, TrialError
 from chimera.bench.task import BenchTask
 from chimera.bench.tree import copy_files, make_start_tree
@@ -26,15 +28,18 @@ _STATUS: dict[str, Status] = {
     StopReason.MODEL_ERROR: "provider_error",
     StopReason.AUTH_ERROR: "provider_error",
     StopReason.INTERNAL_ERROR: "agent_error",
-    StopReason.SANDBOX_UNAVAILABLE: "agent_error",
-    StopReason.WORKSPACE_LOCKED: "agent_error",
-    StopReason.STATE_UNWRITABLE: "agent_error",
+    StopReason.SANDBOX_UNAVAILABLE: "infra_error",
+    StopReason.WORKSPACE_LOCKED: "infra_error",
+    StopReason.STATE_UNWRITABLE: "infra_error",
     StopReason.INTERRUPTED: "interrupted",
 }
 """What an end says about the trial. All other ends are graded: stopping at a limit is a result as well."""
 
-_BROKEN: dict[Phase, Status] = {"setup": "skipped", "agent": "agent_error", "verify": "verifier_error"}
-"""What a fault of our own makes of a trial, by its phase."""
+_OF_MACHINE = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO),
+    *(errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN),
+}
+"""Faults of disk, memory and process table."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +53,13 @@ class Trial:
     folder: Path
     """Its logs; must not exist yet."""
     keep: Keep = "failed"
+    arm: str = ""
+    """The agent's name where it is empty."""
+    network: Network = "none"
+    timeout_multiplier: float = 1.0
+    """Of the task's limits. Anything but 1 makes the row one that is not comparable."""
+    tries: int = 1
+    """Counted from 1: with the one to come."""
     hidden: Sequence[Path] = ()
     notify: Callable[[Trial, Phase], None] = lambda trial, phase: None
     """Told at the beginning of each phase."""
@@ -57,7 +69,7 @@ class Trial:
     @property
     def name(self) -> str:
         """Unique in a job."""
-        return f"{self.task.short_name}.{self.agent.name}.{self.attempt}"
+        return f"{self.task.short_name}.{self.arm or self.agent.name}.{self.attempt}"
 
     def run(self) -> Row:
         """Live the trial.
@@ -65,16 +77,18 @@ class Trial:
         Raises:
             ConfigError: the agent cannot work with its settings, on this task or any other.
         """
-        self.folder.mkdir(parents=True)
         if lack := unmet_need(self.task):
             return self.row("skipped", error=self.error("unmet_need", lack))
-        with private_folder("bench") as desk:
-            try:
+        try:
+            self.folder.mkdir(parents=True)
+            with private_folder("bench") as desk:
                 return self._live(desk)
-            except ConfigError:
+        except ConfigError:
+            raise
+        except (ChimeraError, OSError, MemoryError) as fault:
+            if not _is_of_machine(fault):
                 raise
-            except ChimeraError as fault:
-                return self.row(_BROKEN[self.phase], error=self.error(type(fault).__name__, str(fault)))
+            return self.row("infra_error", error=self.error(type(fault).__name__, str(fault)))
 
     def row(self, status: Status, **known: Any) -> Row:
         """The row of this trial."""
@@ -89,6 +103,11 @@ class Trial:
             agent=self.agent.name,
             isolation=self.isolation,
             status=status,
+            seed=self.task.seed,
+            arm=self.arm or self.agent.name,
+            network=self.network,
+            comparable=self.timeout_multiplier == 1,
+            tries=self.tries,
             seconds={phase: round(spent, 3) for phase, spent in self.seconds.items()},
             **{"model": self.agent.model, **known},
         )
@@ -100,21 +119,40 @@ class Trial:
             shadow = ShadowRepository(desk / "shadow", tree)
             start = shadow.snapshot().tree
         with self._timed("agent"):
-            work = self.agent.work(
-                self.task,
+            work = self._work(
                 Desk(
                     folder=desk,
                     tree=tree,
                     isolation=self.isolation,
                     logs=self.folder,
                     hidden=self.hidden,
-                ),
+                    network=self.network,
+                    attempt=self.attempt,
+                )
             )
         (self.folder / "patch.diff").write_text(_patch(shadow, start), encoding="utf-8")
         row = self._judge(work, tree)
         if self.keep == "all" or (self.keep == "failed" and not row.passed):
             copy_files(tree, self.folder / "workspace")
         return row
+
+    def _work(self, desk: Desk) -> Work:
+        """The agent's own account. A bug of an agent is part of its result, and its trace is kept."""
+        try:
+            return self.agent.work(self._limited_task(), desk)
+        except Exception as fault:
+            if _is_of_machine(fault):
+                raise
+            (desk.logs / "fault.txt").write_text(traceback.format_exc(), encoding="utf-8")
+            return Work(fault=f"{type(fault).__name__}: {fault} (see fault.txt)")
+
+    def _limited_task(self) -> BenchTask:
+        factor = self.timeout_multiplier
+        return replace(
+            self.task,
+            agent_timeout_s=self.task.agent_timeout_s * factor,
+            verifier_timeout_s=self.task.verifier_timeout_s * factor,
+        )
 
     def _judge(self, work: Work, tree: Path) -> Row:
         known = _known(work)
@@ -123,7 +161,9 @@ class Trial:
             message = work.fault or (work.run.message if work.run else "")
             return self.row(status, error=self.error(work.stop_reason or "failed", message), **known)
         with self._timed("verify"):
-            verdict = grade(self.task, tree, isolation=self.isolation, logs=self.folder / "verifier")
+            verdict = grade(
+                self._limited_task(), tree, isolation=self.isolation, logs=self.folder / "verifier"
+            )
         known["tampered"] = verdict.tampered
         if verdict.reward is None:
             return self.row("verifier_error", error=self.error("no_reward", verdict.fault or ""), **known)
@@ -144,6 +184,13 @@ class Trial:
             self.seconds[phase] = time.monotonic() - began
 
 
+def _is_of_machine(fault: Exception) -> bool:
+    """Whether the machine failed, or the settings: nothing that the agent did."""
+    if isinstance(fault, OSError):
+        return fault.errno in _OF_MACHINE
+    return isinstance(fault, ChimeraError | MemoryError)
+
+
 def _patch(shadow: ShadowRepository, start: str) -> str:
     """What the agent changed, for people; grading does not depend on it."""
     try:
@@ -161,6 +208,8 @@ def _known(work: Work) -> dict[str, Any]:
         raise ConfigError(run.message)
     known = {
         "stop_reason": work.stop_reason,
+        "claimed_done": run.stop_reason is StopReason.ANSWERED,
+        "files_changed": len(run.files_changed),
         "steps": run.steps,
         "tokens": Tokens.of(run.usage) if run.usage else None,
         "cost_usd": run.usage.cost_usd if run.usage else None,

@@ -79,12 +79,13 @@ def run_trial(tmp_path: Path) -> RunTrial:
         *,
         keep: Keep = "failed",
         folder: str = "trial",
+        attempt: int = 1,
     ) -> Row:
         output = tmp_path / folder
         return Trial(
             task=task,
             agent=agent or Oracle(),
-            attempt=1,
+            attempt=attempt,
             isolation=isolation,
             folder=output,
             keep=keep,

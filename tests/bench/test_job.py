@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chimera.bench.agents import BenchAgent, Chimera, Desk, NoOp, Oracle, Work
-from chimera.bench.job import Job, new_output
+from chimera.bench.job import Arm, Job, new_output
 from chimera.bench.report import Report
 from chimera.bench.row import Row
 from chimera.bench.task import BenchTask
@@ -19,7 +19,7 @@ MakeTask = Callable[..., BenchTask]
 
 
 def job(tasks: list[BenchTask], agent: BenchAgent, output: Path, *, attempts: int = 1) -> Job:
-    return Job(tasks=tuple(tasks), agent=agent, output=output, isolation="copy", attempts=attempts)
+    return Job(tasks=tuple(tasks), arms=(Arm.of(agent),), output=output, isolation="copy", attempts=attempts)
 
 
 def lines(output: Path) -> list[dict[str, object]]:
@@ -55,7 +55,12 @@ def test_every_planned_trial_has_one_row_on_disk(make_task: MakeTask, tmp_path: 
         seen.append((row.trial, len(lines(output))))
 
     report = Job(
-        tasks=tuple(tasks), agent=Oracle(), output=output, isolation="copy", attempts=2, on_row=count
+        tasks=tuple(tasks),
+        arms=(Arm.of(Oracle()),),
+        output=output,
+        isolation="copy",
+        attempts=2,
+        on_row=count,
     ).run()
     names = ["mini.oracle.1", "mini.oracle.2", "other.oracle.1", "other.oracle.2"]
     assert seen == list(zip(names, range(1, 5), strict=True))
@@ -81,8 +86,9 @@ def test_a_row_has_every_field_in_the_order_of_the_documentation(make_task: Make
             "isolation",
             "status",
         ),
-        *("reward", "passed", "stop_reason", "tampered", "error", "steps", "tokens", "cost_usd", "context"),
-        *("seconds", "run_dir"),
+        *("seed", "arm", "version", "network", "comparable", "tries"),
+        *("reward", "passed", "stop_reason", "tampered", "error", "claimed_done", "files_changed", "steps"),
+        *("tokens", "cost_usd", "context", "seconds", "run_dir"),
     ]
     assert (row["schema"], row["suite"], row["cost_usd"], row["tokens"]) == (1, "suite", None, None)
 
@@ -136,13 +142,23 @@ def test_an_interrupted_run_ends_the_job_as_well(make_task: MakeTask, tmp_path: 
     assert report.exit_code() == 130
 
 
-def test_a_bug_in_an_agent_leaves_a_row_and_surfaces(make_task: MakeTask, tmp_path: Path) -> None:
+def test_a_bug_in_an_agent_is_a_failed_trial_and_the_job_goes_on(make_task: MakeTask, tmp_path: Path) -> None:
     agent = Raising(ZeroDivisionError("oops"), after=1)
-    with pytest.raises(ZeroDivisionError):
-        job([make_task()], agent, tmp_path / "out", attempts=3).run()
+    report = job([make_task()], agent, tmp_path / "out", attempts=3).run()
+    assert [(row.status, row.reward) for row in report.rows] == [
+        ("graded", 1),
+        ("agent_error", 0),
+        ("agent_error", 0),
+    ]
+    assert report.exit_code() == 3
     last = lines(tmp_path / "out")[-1]
-    assert (last["status"], last["reward"]) == ("agent_error", 0)
-    assert last["error"] == {"phase": "agent", "kind": "ZeroDivisionError", "message": "oops"}
+    assert last["error"] == {
+        "phase": "agent",
+        "kind": "failed",
+        "message": "ZeroDivisionError: oops (see fault.txt)",
+    }
+    trace = (tmp_path / "out" / "trials" / "mini.raising.3" / "fault.txt").read_text()
+    assert "raise self.fault" in trace
 
 
 def test_what_one_run_learns_the_next_does_not_know(make_task: MakeTask, tmp_path: Path) -> None:

@@ -503,7 +503,7 @@ def test_every_end_of_a_run_is_graded_or_explained(
     if row.status == "graded":
         assert row.reward == 0
     else:
-        assert row.status in {"provider_error", "agent_error", "interrupted"}
+        assert row.status in {"provider_error", "agent_error", "infra_error", "interrupted"}
         assert row.error is not None
         assert row.error.message == "so it ended"
 

@@ -1,0 +1,227 @@
+"""Where trials run: one after the other in this process, or several at once in processes of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pickle import PicklingError
+from types import FrameType
+from typing import Any, Protocol
+
+from chimera.bench.row import Phase, Row
+from chimera.bench.trial import Trial
+from chimera.core.agent import Interrupted
+from chimera.errors import ConfigError
+
+OnPhase = Callable[[Trial, Phase], None]
+# An interrupted trial ends its own processes first; one that takes longer is stuck.
+_GRACE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A trial and what came of it. With a fault, the row is the last thing that can be said."""
+
+    trial: Trial
+    row: Row
+    fault: BaseException | None = None
+
+
+class Workers(Protocol):
+    """Runs trials. At most as many at once as there is room for."""
+
+    @property
+    def free(self) -> bool:
+        """There is room for one more trial."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Some trial has no row yet."""
+        ...
+
+    def start(self, trial: Trial, delay_s: float = 0.0) -> None:
+        """Run a trial, after a delay."""
+        ...
+
+    def next(self) -> Finished:
+        """The next trial that ends."""
+        ...
+
+    def stop(self) -> None:
+        """Interrupt whatever runs. Each trial still has a row to fetch."""
+        ...
+
+    def close(self) -> None:
+        """End whatever still runs, without a row."""
+        ...
+
+
+class InTurn:
+    """One trial at a time, here. `next` does the work."""
+
+    def __init__(self, on_phase: OnPhase, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._on_phase = on_phase
+        self._sleep = sleep
+        self._waiting: tuple[Trial, float] | None = None
+
+    @property
+    def free(self) -> bool:
+        return self._waiting is None
+
+    @property
+    def busy(self) -> bool:
+        return self._waiting is not None
+
+    def start(self, trial: Trial, delay_s: float = 0.0) -> None:
+        self._waiting = trial, delay_s
+
+    def next(self) -> Finished:
+        assert self._waiting is not None
+        (trial, delay_s), self._waiting = self._waiting, None
+        trial.notify = self._on_phase
+        try:
+            if delay_s:
+                self._sleep(delay_s)
+            return Finished(trial=trial, row=trial.run())
+        except KeyboardInterrupt:
+            return Finished(trial=trial, row=trial.row("interrupted"))
+        except ConfigError:
+            raise
+        except BaseException as fault:  # noqa: BLE001  (handed on with the row that says where)
+            row = trial.row("agent_error", error=trial.error(type(fault).__name__, str(fault)))
+            return Finished(trial=trial, row=row, fault=fault)
+
+    def stop(self) -> None:
+        self._waiting = None
+
+    def close(self) -> None:
+        pass
+
+
+class CrashError(RuntimeError):
+    """A bug in a process of its own; the text is its trace."""
+
+
+class InProcesses:
+    """Several trials at once, each in a process of its own that ends with it, and with this process.
+
+    A process that is killed costs its trial a row of `infra_error` and nothing else.
+    """
+
+    def __init__(self, jobs: int, on_phase: OnPhase) -> None:
+        self._jobs = jobs
+        self._on_phase = on_phase
+        self._context = multiprocessing.get_context("spawn")
+        self._running: dict[Connection, tuple[Trial, SpawnProcess]] = {}
+
+    @property
+    def free(self) -> bool:
+        return len(self._running) < self._jobs
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._running)
+
+    def start(self, trial: Trial, delay_s: float = 0.0) -> None:
+        here, there = self._context.Pipe(duplex=False)
+        bare = replace(trial, notify=_say_nothing)
+        process = self._context.Process(target=_live, args=(bare, delay_s, there), name=trial.name)
+        try:
+            process.start()
+        except (PicklingError, TypeError, AttributeError) as fault:
+            raise ConfigError(
+                f"agent {trial.agent.name!r} cannot be handed to another process ({fault}); use --jobs 1"
+            ) from fault
+        there.close()
+        self._running[here] = trial, process
+
+    def next(self) -> Finished:
+        while True:
+            for connection in wait(list(self._running)):
+                assert isinstance(connection, Connection)
+                if finished := self._listen(connection):
+                    return finished
+
+    def _listen(self, connection: Connection) -> Finished | None:
+        trial, process = self._running[connection]
+        try:
+            kind, *said = connection.recv()
+        except EOFError:
+            process.join()
+            kind, said = "lost", [f"the process of the trial ended with exit code {process.exitcode}"]
+        if kind == "phase":
+            trial.phase = said[0]
+            self._on_phase(trial, said[0])
+            return None
+        del self._running[connection]
+        process.join()
+        connection.close()
+        match kind:
+            case "row":
+                return Finished(trial=trial, row=said[0])
+            case "config":
+                raise ConfigError(said[0])
+            case "bug":
+                row = trial.row("agent_error", error=trial.error(said[0], said[1]))
+                return Finished(trial=trial, row=row, fault=CrashError(said[2]))
+            case _:
+                return Finished(trial=trial, row=trial.row("infra_error", error=trial.error("lost", said[0])))
+
+    def stop(self) -> None:
+        for _, process in self._running.values():
+            process.terminate()
+
+    def close(self) -> None:
+        self.stop()
+        for connection, (_, process) in self._running.items():
+            process.join(_GRACE_S)
+            if process.is_alive():
+                process.kill()
+                process.join()
+            connection.close()
+        self._running.clear()
+
+
+def _say_nothing(trial: Trial, phase: Phase) -> None:
+    pass
+
+
+def _live(trial: Trial, delay_s: float, told: Connection) -> None:
+    """The whole life of a process: one trial."""
+    # A Ctrl-C reaches every process of the terminal; the one that began them decides what ends.
+    signal.signal(signal.SIGINT, lambda number, frame: None)
+    signal.signal(signal.SIGTERM, _interrupt)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    told.send(_outcome(replace(trial, notify=lambda _, phase: told.send(("phase", phase))), delay_s))
+
+
+def _outcome(trial: Trial, delay_s: float) -> tuple[Any, ...]:
+    try:
+        time.sleep(delay_s)
+        return "row", trial.run()
+    except KeyboardInterrupt:
+        return "row", trial.row("interrupted")
+    except ConfigError as fault:
+        return "config", str(fault)
+    except BaseException as fault:  # noqa: BLE001  (told to the parent, which raises it)
+        return "bug", type(fault).__name__, str(fault), traceback.format_exc()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise Interrupted("SIGTERM")
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
