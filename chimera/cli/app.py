@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from chimera import __version__
-from chimera.cli.bench import bench
+from chimera.cli.bench_group import bench_app
 from chimera.cli.completion import completion
 from chimera.cli.demo import demo
 from chimera.cli.diff import diff
@@ -55,7 +55,7 @@ app.command(short_help="Take back the last undo of a run.")(redo)
 app.command(cls=GroupedCommand, short_help="Play recorded runs in other windows, without a model.")(replay)
 app.command(cls=GroupedCommand, short_help="Show the fixed cost of every step.")(floor)
 app.command(short_help="Count the tokens of the tool schemas.")(schema_bench)
-app.command(cls=GroupedCommand, short_help="Run and grade benchmark tasks.")(bench)
+app.add_typer(bench_app, name="bench", short_help="Run and grade benchmark tasks.")
 app.command(cls=GroupedCommand, short_help="Find out what works here.")(doctor)
 app.command(short_help="Watch a complete run, without any key.")(demo)
 app.command(short_help="Print the completion script of a shell.")(completion)

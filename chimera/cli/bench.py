@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,39 +14,126 @@ from chimera.cli import options
 from chimera.cli.cells import escaped, one_line
 from chimera.cli.options import LIMITS, OUTPUT
 from chimera.cli.output import Output
-from chimera.config import load_config, process_environment, state_dir
-from chimera.errors import ConfigError
+from chimera.config import parse_model_options, process_environment, state_dir
+from chimera.errors import ConfigError, UnknownPriceError
 
 if TYPE_CHECKING:
-    from chimera.bench.agents import BenchAgent
+    from chimera.bench.job import Arm
     from chimera.bench.row import Phase, Row
     from chimera.bench.trial import Trial
 
-AgentName = Literal["chimera", "oracle", "noop"]
 # Written out here so that the help needs none of the benchmark's modules.
+IsolationName = Literal["auto", "docker", "namespace", "copy"]
+NetworkName = Literal["none", "host"]
 KeepName = Literal["all", "failed", "none"]
+RedoName = Literal["errored", "failed", "all"]
+SELECT, REPEAT, PLACE = "Selection", "Repetition", "Isolation"
+
+Tasks = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PATH", help="A task, a suite of tasks or a folder of suites [tasks].", show_default=False
+    ),
+]
+Isolation = Annotated[
+    IsolationName,
+    typer.Option(help="How trials are kept apart; auto: namespace, else copy.", rich_help_panel=PLACE),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs", "-j", min=1, metavar="N", help="Trials at once [half the cores].", rich_help_panel=REPEAT
+    ),
+]
+Suites = Annotated[
+    list[str] | None,
+    typer.Option("--suite", metavar="NAME", help="Only these; may be repeated.", rich_help_panel=SELECT),
+]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag", metavar="TAG", help="Only tasks with one of these; may be repeated.", rich_help_panel=SELECT
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="TASK", help="Not these; may be repeated.", rich_help_panel=SELECT),
+]
+Json = Annotated[Literal["text", "json"], typer.Option(help="Of the results.", rich_help_panel=OUTPUT)]
 
 
 def bench(  # noqa: PLR0913  (a command has the options it has)
     ctx: typer.Context,
-    path: Annotated[
-        Path,
-        typer.Argument(help="A task, a suite of tasks or a folder of suites [tasks].", show_default=False),
-    ] = Path("tasks"),
+    path: Tasks = Path("tasks"),
     *,
+    suite: Suites = None,
+    tag: Tags = None,
+    exclude: Exclude = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="At most so many.", rich_help_panel=SELECT)
+    ] = None,
+    shuffle_seed: Annotated[
+        int | None,
+        typer.Option(metavar="SEED", help="Shuffle, before the limit.", rich_help_panel=SELECT),
+    ] = None,
     agent: Annotated[
-        AgentName, typer.Option(help="chimera, or to check the tasks: their own solution, or nobody.")
+        str,
+        typer.Option(
+            metavar="AGENT",
+            help="chimera; to check tasks oracle, noop, cheat; scripted:NAME; module:Class.",
+        ),
     ] = "chimera",
-    attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, help="Trials of each task.")] = 1,
     model: options.Model = None,
     api_base: options.ApiBase = None,
     window: options.Window = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A setting of chimera run, such as compaction=mask; repeatable.",
+        ),
+    ] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY=A,B,...", help="Run every task with each of these values, as arms of one job."
+        ),
+    ] = None,
+    attempts: Annotated[
+        int, typer.Option("--attempts", "-k", min=1, help="Trials of each task.", rich_help_panel=REPEAT)
+    ] = 1,
+    infra_retries: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Begin a trial again that failed for provider or machine.",
+            rich_help_panel=REPEAT,
+        ),
+    ] = 2,
+    jobs: Jobs = None,
+    isolation: Isolation = "auto",
+    network: Annotated[
+        NetworkName | None,
+        typer.Option(help="What the agent's commands can reach [none].", rich_help_panel=PLACE),
+    ] = None,
     max_steps: Annotated[
         int | None, typer.Option(metavar="N", help="Of each trial [the task's].", rich_help_panel=LIMITS)
     ] = None,
     max_cost: Annotated[
         float | None, typer.Option(metavar="USD", help="Of each trial.", rich_help_panel=LIMITS)
     ] = None,
+    job_max_cost: Annotated[
+        float | None,
+        typer.Option(metavar="USD", help="Begin no trial once all cost so much.", rich_help_panel=LIMITS),
+    ] = None,
+    timeout_multiplier: Annotated[
+        float,
+        typer.Option(
+            metavar="X", help="Of the time limits; marks the rows as not comparable.", rich_help_panel=LIMITS
+        ),
+    ] = 1.0,
     output_folder: Annotated[
         Path | None,
         typer.Option(
@@ -55,25 +144,35 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the job in --output.", rich_help_panel=OUTPUT)
+    ] = False,
+    redo: Annotated[
+        RedoName | None,
+        typer.Option(help="Resume, and run these trials again.", rich_help_panel=OUTPUT),
+    ] = None,
     keep: Annotated[
         KeepName, typer.Option(help="Whose working trees to keep beside the logs.", rich_help_panel=OUTPUT)
     ] = "failed",
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with plots.", rich_help_panel=OUTPUT)
+    ] = None,
     fail_under: Annotated[
         float | None,
         typer.Option(
             metavar="RATE", min=0, max=1, help="Exit with 1 below this pass rate.", rich_help_panel=OUTPUT
         ),
     ] = None,
-    output_format: Annotated[
-        Literal["text", "json"], typer.Option(help="Of the results.", rich_help_panel=OUTPUT)
-    ] = "text",
+    output_format: Json = "text",
 ) -> int:
     """Run benchmark tasks and grade them with their hidden tests.
 
-    Exit code: 0 all graded, 1 below --fail-under, 2 usage or a bad task, 3 some trial has no grade, 130 interrupted.
+    Exit code: 0 all graded, 1 below --fail-under, 2 usage or a bad task, 3 some trial has no grade, 5 the cost limit of the
+    job is reached, 130 interrupted.
     """
-    from chimera.bench.isolation import available_isolation
+    from chimera.bench.isolation import available_isolation, real_network
     from chimera.bench.job import Job, new_output
+    from chimera.bench.selection import Selection
     from chimera.bench.task import discover
     from chimera.cli.signals import stop_signals
 
@@ -84,23 +183,43 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
         "window": window,
         "max_steps": max_steps,
         "max_cost": max_cost,
+        **parse_model_options(settings or []),
     }
-    tasks = discover(path)
+    selection = Selection(
+        suites=suite or (), tags=tag or (), exclude=exclude or (), limit=limit, shuffle_seed=shuffle_seed
+    )
+    tasks = selection.of(discover(path))
+    resume = resume or redo is not None
+    if resume and output_folder is None:
+        raise ConfigError("--resume needs --output DIR: the folder of the job to go on with")
+    if not 0 < timeout_multiplier < float("inf"):
+        raise ConfigError(f"--timeout-multiplier is {timeout_multiplier}; it must be above 0")
     folder = output_folder or new_output(state_dir())
-    progress = _Progress(output, planned=len(tasks) * attempts)
+    level = available_isolation(None if isolation == "auto" else isolation)
+    arms = _arms(agent, given, sweep, priced=job_max_cost is not None)
+    progress = Progress(output, planned=len(tasks) * len(arms) * attempts)
     job = Job(
         tasks=tasks,
-        agent=_agent(agent, given),
+        arms=arms,
         output=folder,
-        isolation=available_isolation(),
+        isolation=level,
+        network=real_network(level, network),
         attempts=attempts,
+        jobs=jobs or default_jobs(),
+        infra_retries=infra_retries,
+        timeout_multiplier=timeout_multiplier,
+        max_cost=job_max_cost,
         keep=keep,
+        resume=resume,
+        redo=redo,
         on_phase=progress.phase,
         on_row=progress.row,
     )
     with stop_signals():
         report = job.run()
     output.terminal.line("results: ", escaped(str(folder)))
+    if report.interrupted:
+        output.terminal.line(f"to go on: the same command with --resume --output {escaped(str(folder))}")
     if output_format == "json":
         output.json({"rows": [row.fields() for row in report.rows], "summary": report.summary()})
     else:
@@ -108,29 +227,49 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
     return report.exit_code(fail_under)
 
 
-def _agent(name: AgentName, given: Mapping[str, Any]) -> BenchAgent:
-    """The agent, its settings checked before anything is run.
+def default_jobs() -> int:
+    """Half the cores: what a trial runs is often parallel itself."""
+    return max(1, (os.cpu_count() or 1) // 2)
+
+
+def _arms(name: str, given: Mapping[str, Any], sweep: str | None, *, priced: bool) -> tuple[Arm, ...]:
+    """The agent, once for each value of the sweep, its settings checked before anything is run.
 
     Raises:
         ConfigError: a setting that cannot be, or one that this agent has no use for.
     """
-    from chimera.bench.agents import Chimera, NoOp, Oracle
+    from chimera.bench.job import Arm
+    from chimera.bench.selection import agent_of, checked_config, settings_of
 
-    config = load_config(given)
-    if name == "chimera":
-        from chimera.models.choose import choose_model
+    arms = []
+    for label, extra in _swept(sweep):
+        options = {**given, **extra}
+        config = checked_config(options)
+        if name == "chimera":
+            from chimera.models.choose import choose_model, has_price
 
-        choose_model(config, process_environment())
-        return Chimera(
-            model_choice=config.model, options={key: value for key, value in given.items() if key != "model"}
-        )
-    for key, value in given.items():
-        if value is not None:
-            raise ConfigError(f"--{key.replace('_', '-')} says nothing to --agent {name}; leave it out")
-    return Oracle() if name == "oracle" else NoOp()
+            with_price = choose_model(config, process_environment())
+            if priced and not has_price(with_price.name):
+                raise UnknownPriceError(
+                    f"the price of {with_price.name!r} is unknown, so --job-max-cost cannot be kept; leave it out"
+                )
+        agent = agent_of(name, config, options)
+        arm = Arm.of(agent)
+        arms.append(replace(arm, name=arm.name + label, settings=settings_of(config, options)))
+    return tuple(arms)
 
 
-class _Progress:
+def _swept(sweep: str | None) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    if sweep is None:
+        return [("", {})]
+    key, equals, values = sweep.partition("=")
+    if not equals or not values:
+        raise ConfigError(f"--sweep is {sweep!r}; write KEY=A,B,...")
+    pairs = [f"{key}={value}" for value in dict.fromkeys(values.split(","))]
+    return [(f"-{pair.replace('=', '-')}", parse_model_options([pair])) for pair in pairs]
+
+
+class Progress:
     """Tells on standard error how far a job is."""
 
     def __init__(self, output: Output, *, planned: int) -> None:
@@ -139,7 +278,8 @@ class _Progress:
         self._done = 0
 
     def phase(self, trial: Trial, phase: Phase) -> None:
-        self._terminal.transient(f"[{self._done + 1}/{self._planned}] {trial.name}: {phase}")
+        again = f" (try {trial.tries})" if trial.tries > 1 else ""
+        self._terminal.transient(f"[{self._done + 1}/{self._planned}] {trial.name}{again}: {phase}")
 
     def row(self, row: Row) -> None:
         self._done += 1
