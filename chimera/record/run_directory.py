@@ -105,7 +105,8 @@ class RunDirectory(RunFiles):
         """
         runs = state_dir / RUNS
         try:
-            runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _private_folder(state_dir, shared=True)
+            _private_folder(runs)
             (runs / run_id).mkdir(mode=0o700)
         except OSError as fault:
             raise _unwritable(state_dir, fault) from fault
@@ -262,6 +263,23 @@ def _encoded(record: dict[str, Any]) -> bytes:
     except UnicodeEncodeError:
         text = json.dumps(record, separators=(",", ":")).encode()
     return text + b"\n"
+
+
+def _private_folder(path: Path, *, shared: bool = False) -> None:
+    """Make a folder that is the user's own and closed to others. One that is `shared` may have been there before."""
+    try:
+        path.mkdir(parents=True, mode=0o700)
+    except FileExistsError:
+        status = path.stat()
+        if shared:
+            return
+        if status.st_uid != os.geteuid():
+            raise RecordError(
+                f"{str(path)!r} belongs to another user, who could read and change what is recorded there; "
+                "CHIMERA_STATE_DIR names another place"
+            ) from None
+        if status.st_mode & 0o077:
+            path.chmod(0o700)
 
 
 def _write_private(path: Path, content: bytes) -> None:

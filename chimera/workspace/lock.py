@@ -27,7 +27,8 @@ def workspace_lock(state_dir: Path, root: Path, run_id: str) -> Iterator[None]:
         raise WorkspaceError(f"the workspace {str(root)!r} cannot be used: {fault.strerror}") from fault
     path = state_dir / "locks" / f"{identity.st_dev}-{identity.st_ino}"
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (state_dir, path.parent):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as fault:
         raise RecordError(f"the lock file {str(path)!r} cannot be made: {fault.strerror}") from fault
