@@ -19,12 +19,20 @@ WORDS = st.text(st.sampled_from("ab 漢é\u0301\n"), max_size=80)
         pytest.param("a\rb\x07", "a\\x0db\\x07", id="return and bell"),
         pytest.param("a\u202eb", "a\\u202eb", id="direction override"),
         pytest.param("a\U000e0041b", "a\\U000e0041b", id="tag"),
+        pytest.param("a\u200bb\u2060\ufeffc", "a\\u200bb\\u2060\\ufeffc", id="zero width"),
+        pytest.param("a\U000e0100b", "a\\U000e0100b", id="variation selector that hides bytes"),
+        pytest.param("pass\u200dword", "pass\\u200dword", id="joiner between letters"),
+        pytest.param(
+            "\U0001f469\u200d\U0001f52c ❤\ufe0f", "\U0001f469\u200d\U0001f52c ❤\ufe0f", id="emoji stay"
+        ),
+        pytest.param("\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e", id="joining scripts stay"),
         pytest.param("a\tb\nc", "a\tb\nc", id="tab and newline stay"),
         pytest.param("[bold]x[/bold] é 漢", "[bold]x[/bold] é 漢", id="plain text stays"),
     ],
 )
 def test_what_could_steer_a_terminal_becomes_visible(text: str, shown: str) -> None:
     assert escaped(text) == shown
+    assert escaped(shown) == shown
 
 
 def test_one_line_is_one_line() -> None:

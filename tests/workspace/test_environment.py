@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimera.workspace.environment import child_environment, is_secret_name
+from chimera.workspace.environment import child_environment, is_secret_name, secret_variables
 
 CANARY = "canary-5f1c9a72"
 
@@ -109,3 +109,56 @@ def test_added_variables_win() -> None:
 @given(st.dictionaries(st.text(max_size=30), st.text(max_size=30), max_size=20))
 def test_no_variable_with_a_secret_name_ever_passes(environment: dict[str, str]) -> None:
     assert not any(is_secret_name(name) for name in child_environment(environment))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "PGPASSWORD",
+            "MYSQL_PWD",
+            "GH_PAT",
+            "SENTRY_DSN",
+            "NPM_CONFIG__AUTH",
+            "GITHUBTOKEN",
+            "APIKEY",
+            "my_secret",
+        ),
+        *(
+            "OPENAI_API_KEYS",
+            "SIGNING_KEY",
+            "AWS_CREDS",
+            "SESSION_COOKIE",
+            "api_key",
+            "TOKEN",
+            "X_PASSPHRASE",
+        ),
+    ],
+)
+def test_a_secret_is_known_by_the_name_of_its_variable(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PWD", "OLDPWD", "PATH", "KEYBOARD", "MONKEY", "AUTHOR", "HOME", "PATTERN", "TOKENIZERS_PARALLELISM"],
+)
+def test_names_that_only_look_similar_are_none(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+def test_secret_variables_are_those_with_the_name_or_the_value_of_a_secret() -> None:
+    aws = "/" + "aB3+" * 9 + "abc"
+    environment = {
+        "A_TOKEN": "tok3n-1234",
+        "COPY": "tok3n-1234",
+        "SSH_AUTH_SOCK": "/tmp/agent",
+        "SHORT_KEY": "1234567",
+        "AWS_SECRET_ACCESS_KEY": aws,
+        "HOME": "/root",
+    }
+    assert secret_variables(environment) == {
+        "A_TOKEN": "tok3n-1234",
+        "COPY": "tok3n-1234",
+        "AWS_SECRET_ACCESS_KEY": aws,
+    }
