@@ -5,13 +5,16 @@ Loop, tools, files, shell and hidden tests are the real ones. Only the model is 
 
 from __future__ import annotations
 
-import shutil
+import functools
+import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from typing_extensions import override
 
 from chimera.bench.arms import Summarising, arms
 from chimera.bench.generators.catalogue import GENERATORS
@@ -162,11 +165,30 @@ def legal(messages: tuple[Message, ...]) -> bool:
     return not pending
 
 
+class RememberingCounter(TokenCounter):
+    """Counts the same as its base, and each text once in a process: in a sweep the same texts come again and again."""
+
+    @override
+    def text(self, text: str) -> int:
+        return _count(text)
+
+
+@functools.lru_cache(maxsize=50_000)
+def _count(text: str) -> int:
+    return TokenCounter().text(text)
+
+
+@functools.lru_cache(maxsize=32)
+def instance_of(task: str, seed: int) -> Instance:
+    """The instance of a task and seed."""
+    return GENERATORS[task](seed)
+
+
 def play(cell: Cell) -> Outcome:
     """Play one run and grade it."""
-    instance = GENERATORS[cell.task](cell.seed)
+    instance = instance_of(cell.task, cell.seed)
     arm = arms({fact.label: fact.value for fact in instance.facts}, instance.rules)[cell.arm]
-    counter = TokenCounter()
+    counter = RememberingCounter()
     model = ObservedModel(
         inner=PolicyModel(policy=cell.policy, counter=counter),
         instance=instance,
@@ -273,8 +295,6 @@ def _past(instance: Instance) -> Past:
 
 
 def _recorded(number: int, step: PastStep) -> RecordedStep:
-    import json
-
     call = ToolCall(id=f"past{number}", name=step.name, arguments=json.dumps(dict(step.arguments)))
     fact, digest = _fact(step)
     return RecordedStep(
@@ -320,8 +340,3 @@ def _extra_tools(count: int) -> Iterator[Tool]:
             effect="read",
             run=lambda **_: ToolOutput(text="nothing booked", digest="booked nothing"),
         )
-
-
-def have_shell() -> bool:
-    """Whether the programs are there that the tasks call."""
-    return all(shutil.which(program, path=search_path()) for program in ("bash", "base64", "rm"))

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 from typing_extensions import override
 
 from chimera.cli.bench import bench
+from chimera.cli.bench_context import context
 from chimera.cli.bench_tasks import check, list_tasks, new
 from chimera.cli.options import GroupedCommand
 
@@ -42,3 +43,4 @@ bench_app.command(_RUN, cls=_RunCommand, short_help="Run and grade tasks; the na
 bench_app.command(cls=GroupedCommand, short_help="Check tasks with solution, nobody and a cheat.")(check)
 bench_app.command("list", cls=GroupedCommand, short_help="List tasks.")(list_tasks)
 bench_app.command(short_help="Write a new task to begin with.")(new)
+bench_app.command(cls=GroupedCommand, short_help="Compare ways to shrink a history, without a model.")(context)

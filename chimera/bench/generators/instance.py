@@ -105,14 +105,17 @@ class Instance:
 
     def _task_toml(self) -> str:
         protected = ", ".join(json.dumps(path) for path in (*self.protected, *_PROTECTED))
-        return _TASK_TOML.format(
+        filled = _TASK_TOML.format(
             name=self.name,
             difficulty=self.difficulty,
             suite=self.suite,
             window=self.window,
             max_steps=self.max_steps,
+            min_compactions=self.min_compactions,
+            seed=self.seed,
             protected=protected,
         )
+        return filled if self.min_compactions else filled.replace("min_compactions = 0\n", "")
 
 
 def draw(name: str, seed: int) -> random.Random:
@@ -139,6 +142,8 @@ category = "{suite}"
 needs = ["python>=3.11"]
 window = {window}
 max_steps = {max_steps}
+min_compactions = {min_compactions}
+seed = {seed}
 protected = [{protected}]
 must_fail_canary = true
 

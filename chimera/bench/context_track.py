@@ -1,0 +1,127 @@
+"""The context track: tasks, scripted policies, arms, windows and seeds, every combination that says something.
+
+No model is asked and nothing depends on the clock, so the same sweep gives the same numbers every time. What it shows is
+what survives in a prompt, and at what price; not whether a model would use it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from chimera.bench.context_run import INFINITE, Cell, Outcome, play
+from chimera.bench.generators.catalogue import GENERATORS
+from chimera.bench.policies.mind import MINDS
+from chimera.errors import ConfigError
+
+WINDOWS = (4_000, 6_000, 8_000, 12_000, 16_000, 24_000, 32_000)
+"""And a window without end, in which all arms are the same."""
+ARMS = ("none", "truncate", "mask-10", "summary-lossy", "ours-note", "ours-mask")
+"""Of the main table."""
+SUMMARY_ARMS = (
+    *("summary-perfect", "summary-lossy", "summary-paraphrasing", "summary-verbose"),
+    *("summary-empty", "summary-inventing", "summary-poisoned"),
+)
+SUMMARY_WINDOW = 8_000
+SEEDS = (1, 2, 3)
+ANY_ARM = "(any)"
+"""In a window without end."""
+POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "relay-30": ("recall", "rereader", "noter", "clumsy"),
+        "exact-strings": ("recall", "rereader", "noter", "fading"),
+        "vendor-is-holy": ("recall", "rereader", "obedient", "batcher"),
+        "wrap-once": ("recall", "rereader", "batcher"),
+        "ledger-walk": ("recall", "rereader", "clumsy"),
+        "resume-overfull": ("recall", "rereader", "fading"),
+        "parallel-batch": ("batcher", "clumsy"),
+        "floor-squeeze": ("rereader",),
+        "honest-stop": ("recall", "rereader"),
+    }
+)
+"""Per task those that act differently there; all of them play in a window without end."""
+_MEMORY = Path("/dev/shm")  # noqa: S108  (folders below it are our own and private)
+
+OnOutcome = Callable[[Outcome], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What part of the track is played."""
+
+    tasks: Sequence[str] = tuple(GENERATORS)
+    policies: Sequence[str] = tuple(MINDS)
+    arms: Sequence[str] = (*ARMS, *SUMMARY_ARMS)
+    windows: Sequence[int] = (*WINDOWS, INFINITE)
+    seeds: Sequence[int] = SEEDS
+
+    def __post_init__(self) -> None:
+        known = {"tasks": GENERATORS, "policies": MINDS, "arms": (*ARMS, *SUMMARY_ARMS)}
+        for kind, names in known.items():
+            if unknown := [name for name in getattr(self, kind) if name not in names]:
+                raise ConfigError(f"{kind}: {unknown[0]!r} is unknown; known: {', '.join(names)}")
+
+    def cells(self) -> list[Cell]:
+        """The runs, sorted."""
+        return sorted(set(self._main()) | set(self._summaries()) | set(self._endless()))
+
+    def _main(self) -> Iterator[Cell]:
+        for task, policy, seed in self._players():
+            for arm in self.arms:
+                for window in self.windows:
+                    if policy in POLICIES[task] and arm in ARMS and window != INFINITE:
+                        yield Cell(task, policy, arm, window, seed)
+
+    def _summaries(self) -> Iterator[Cell]:
+        for task, policy, seed in self._players():
+            for arm in self.arms:
+                chosen = arm in SUMMARY_ARMS and seed == SEEDS[0] and SUMMARY_WINDOW in self.windows
+                if chosen and policy in {"recall", "rereader", "obedient"}:
+                    yield Cell(task, policy, arm, SUMMARY_WINDOW, seed)
+
+    def _endless(self) -> Iterator[Cell]:
+        if INFINITE in self.windows:
+            for task, policy, seed in self._players():
+                yield Cell(task, policy, ANY_ARM, INFINITE, seed)
+
+    def _players(self) -> Iterator[tuple[str, str, int]]:
+        for task in self.tasks:
+            for policy in self.policies:
+                for seed in self.seeds:
+                    yield task, policy, seed
+
+
+def sweep(
+    cells: Iterable[Cell], *, workers: int, on_outcome: OnOutcome = lambda outcome: None
+) -> list[Outcome]:
+    """Play runs in several processes. The outcomes come in the order of their cells, whatever the processes did.
+
+    Args:
+        cells: what to play.
+        workers: processes at a time.
+        on_outcome: told of each as soon as it is known and all before it are.
+    """
+    ordered = sorted(cells)
+    outcomes: list[Outcome] = []
+    with ProcessPoolExecutor(max_workers=workers, initializer=_prepare) as pool:
+        for outcome in pool.map(_play, ordered, chunksize=max(1, min(16, len(ordered) // (4 * workers)))):
+            outcomes.append(outcome)
+            on_outcome(outcome)
+    return outcomes
+
+
+def _prepare() -> None:
+    """Work in memory where there is such a place: the tools make every file durable, which a disk takes its time for."""
+    if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK):
+        tempfile.tempdir = str(_MEMORY)
+
+
+def _play(cell: Cell) -> Outcome:
+    # Without end nothing is compacted: any arm will do.
+    arm = "ours-note" if cell.arm == ANY_ARM else cell.arm
+    return replace(play(replace(cell, arm=arm)), cell=cell)
