@@ -86,8 +86,7 @@ class TokenCounter:
 
     def text(self, text: str) -> int:
         """Tokens of a text. What looks like a special token is plain text."""
-        encode = _encoder()
-        return sum(encode(text[start : start + _SLICE]) for start in range(0, len(text), _SLICE))
+        return _count(text)
 
     def message(self, message: Message) -> int:
         """Tokens of a message as sent, overhead included."""
@@ -125,6 +124,13 @@ class TokenCounter:
         """The history with another context block behind its task, and nothing else changed."""
         changed = replace(history, context=context)
         return replace(changed, opening_tokens=self.message(changed.opening))
+
+
+# Admission measures a result before it becomes a message; the message is not worth a second encoding.
+@functools.lru_cache(maxsize=64)
+def _count(text: str) -> int:
+    encode = _encoder()
+    return sum(encode(text[start : start + _SLICE]) for start in range(0, len(text), _SLICE))
 
 
 @functools.cache
