@@ -10,7 +10,8 @@ import json
 import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -235,6 +236,16 @@ def parse_model_options(pairs: list[str]) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             options[key.strip()] = value
     return options
+
+
+@contextmanager
+def variables_set_aside(names: Iterable[str]) -> Iterator[None]:
+    """A block in which these variables are not part of the environment that new processes are started with."""
+    aside = {name: os.environ.pop(name) for name in [*names] if name in os.environ}  # noqa: TID251
+    try:
+        yield
+    finally:
+        os.environ.update(aside)  # noqa: TID251
 
 
 def set_default_environment(values: Mapping[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,8 @@ from chimera.bench.isolation import Isolation
 from chimera.bench.job import Arm, Job
 from chimera.bench.lint import lint
 from chimera.bench.report import EXIT_CHECK, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
-from chimera.bench.row import Phase, Row
+from chimera.bench.row import Row
 from chimera.bench.task import BenchTask, load_task, task_folders
-from chimera.bench.trial import Trial
 from chimera.errors import ConfigError
 
 AGENTS = (Oracle(), Touching(), NoOp(), Cheat())
@@ -84,12 +83,20 @@ def check(
     jobs: int = 1,
     attempts: int = ATTEMPTS,
     only_lint: bool = False,
-    on_phase: Callable[[Trial, Phase], None] = lambda trial, phase: None,
-    on_row: Callable[[Row], None] = lambda row: None,
+    **told: Any,
 ) -> CheckReport:
     """Check the tasks at a path: lint; the oracle passes, also with a file touched; nobody passes; the cheat is noticed.
 
     A task that cannot be read is a fault of the task.
+
+    Args:
+        path: a task, a suite or a folder of suites.
+        output: for the results and logs of the trials.
+        isolation: of the trials.
+        jobs: trials at once.
+        attempts: of each agent.
+        only_lint: read the files and run nothing.
+        **told: `on_begin`, `on_phase` and `on_row` of `Job`.
 
     Raises:
         ConfigError: there is no task.
@@ -113,8 +120,7 @@ def check(
             isolation=isolation,
             attempts=attempts,
             jobs=jobs,
-            on_phase=on_phase,
-            on_row=on_row,
+            **told,
         ).run()
         rows, interrupted = report.rows, report.interrupted
     checked = [_checked(task, found[task.name], rows) for task in tasks]

@@ -78,6 +78,8 @@ class Job:
     redo: Redo | None = None
     first_delay_s: float = _FIRST_DELAY_S
     """Before the first of the retries; doubled for each more."""
+    on_begin: Callable[[int], None] = lambda trials: None
+    """Told how many trials there are to run."""
     on_phase: Callable[[Trial, Phase], None] = lambda trial, phase: None
     on_row: Callable[[Row], None] = lambda row: None
 
@@ -109,6 +111,7 @@ class Job:
             if not self.resume:
                 write_json(output / JOB, record.fields())
             waiting = deque(trial for name, trial in trials.items() if self._is_open(rows.get(name)))
+            self.on_begin(len(waiting))
             end = _Run(job=self, results=results, rows=rows, waiting=waiting)
             with closing(self._workers()) as workers:
                 end.go(workers)

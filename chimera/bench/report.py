@@ -76,6 +76,7 @@ class Report:
             "pass_rate": self.pass_rate,
             "worst_case": self.worst_case,
             "statuses": dict(sorted(Counter(row.status for row in self.rows).items())),
+            "retried": sum(row.tries > 1 for row in self.rows),
             "tampered": [row.trial for row in self.rows if row.tampered],
             "tokens": sum(row.tokens.total for row in self.rows if row.tokens is not None),
             "cost_usd": _cost_of(self.rows),

@@ -5,21 +5,27 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
 from pickle import PicklingError
 from types import FrameType
 from typing import Any, Protocol
 
+import chimera
 from chimera.bench.row import Phase, Row
 from chimera.bench.trial import Trial
+from chimera.config import process_environment, set_default_environment, variables_set_aside
 from chimera.core.agent import Interrupted
 from chimera.errors import ConfigError
+from chimera.workspace.environment import secret_variables
 
 OnPhase = Callable[[Trial, Phase], None]
 # An interrupted trial ends its own processes first; one that takes longer is stuck.
@@ -134,9 +140,13 @@ class InProcesses:
     def start(self, trial: Trial, delay_s: float = 0.0) -> None:
         here, there = self._context.Pipe(duplex=False)
         bare = replace(trial, notify=_say_nothing)
-        process = self._context.Process(target=_live, args=(bare, delay_s, there), name=trial.name)
+        secrets = secret_variables(process_environment())
+        arguments = (bare, delay_s, there, dict(secrets))
+        process = self._context.Process(target=_live, args=arguments, name=trial.name)
         try:
-            process.start()
+            # What a process was started with can be read by others as long as it lives.
+            with variables_set_aside(secrets), _chimera_on_import_path():
+                process.start()
         except (PicklingError, TypeError, AttributeError) as fault:
             raise ConfigError(
                 f"agent {trial.agent.name!r} cannot be handed to another process ({fault}); use --jobs 1"
@@ -195,8 +205,23 @@ def _say_nothing(trial: Trial, phase: Phase) -> None:
     pass
 
 
-def _live(trial: Trial, delay_s: float, told: Connection) -> None:
+@contextmanager
+def _chimera_on_import_path() -> Iterator[None]:
+    """A new process gets the import path of this one, which may lack the place that chimera itself was loaded from."""
+    home = str(Path(chimera.__file__).parents[1])
+    if home in sys.path:
+        yield
+        return
+    sys.path.append(home)
+    try:
+        yield
+    finally:
+        sys.path.remove(home)
+
+
+def _live(trial: Trial, delay_s: float, told: Connection, secrets: Mapping[str, str]) -> None:
     """The whole life of a process: one trial."""
+    set_default_environment(secrets)
     # A Ctrl-C reaches every process of the terminal; the one that began them decides what ends.
     signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.signal(signal.SIGTERM, _interrupt)

@@ -197,7 +197,7 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
     folder = output_folder or new_output(state_dir())
     level = available_isolation(None if isolation == "auto" else isolation)
     arms = _arms(agent, given, sweep, priced=job_max_cost is not None)
-    progress = Progress(output, planned=len(tasks) * len(arms) * attempts)
+    progress = Progress(output)
     job = Job(
         tasks=tasks,
         arms=arms,
@@ -212,6 +212,7 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
         keep=keep,
         resume=resume,
         redo=redo,
+        on_begin=progress.begin,
         on_phase=progress.phase,
         on_row=progress.row,
     )
@@ -272,10 +273,13 @@ def _swept(sweep: str | None) -> Sequence[tuple[str, Mapping[str, Any]]]:
 class Progress:
     """Tells on standard error how far a job is."""
 
-    def __init__(self, output: Output, *, planned: int) -> None:
+    def __init__(self, output: Output) -> None:
         self._terminal = output.terminal
-        self._planned = planned
+        self._planned = 0
         self._done = 0
+
+    def begin(self, trials: int) -> None:
+        self._planned = trials
 
     def phase(self, trial: Trial, phase: Phase) -> None:
         again = f" (try {trial.tries})" if trial.tries > 1 else ""

@@ -26,15 +26,13 @@ def check(
 
     Exit code: 0 all in order, 3 some could not be tried here, 4 some are not in order, 130 interrupted.
     """
-    from chimera.bench.check import AGENTS, ATTEMPTS
     from chimera.bench.check import check as check_tasks
     from chimera.bench.isolation import available_isolation
-    from chimera.bench.task import task_folders
     from chimera.cli.signals import stop_signals
 
     output: Output = ctx.obj
     level = available_isolation(None if isolation == "auto" else isolation)
-    progress = Progress(output, planned=len(task_folders(path)) * len(AGENTS) * ATTEMPTS)
+    progress = Progress(output)
     with tempfile.TemporaryDirectory(prefix="chimera-check-") as logs, stop_signals():
         report = check_tasks(
             path,
@@ -42,6 +40,7 @@ def check(
             isolation=level,
             jobs=jobs or default_jobs(),
             only_lint=lint,
+            on_begin=progress.begin,
             on_phase=progress.phase,
             on_row=progress.row,
         )
