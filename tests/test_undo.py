@@ -136,6 +136,48 @@ class TestADirtyTree:
         assert {path: state for path, state in before.items() if path not in lost} == after
         assert not fired.exists()
 
+    def test_commands_that_throw_work_away_are_undone(self, workspace: Workspace) -> None:
+        for name in ("a.py", "b.py"):
+            workspace.write(name, "committed\n")
+        workspace.write(".gitignore", "*.log\n")
+        workspace.git("add", "-A")
+        workspace.git("commit", "-qm", "start")
+        workspace.write("a.py", "not committed\n")
+        workspace.write("b.py", "staged\n")
+        workspace.git("add", "b.py")
+        workspace.write("untracked/data", "1\n", 0o600)
+        workspace.write("x.log", "log\n")
+
+        def files() -> dict[bytes, tuple[int, bytes]]:
+            return {
+                path: state for path, state in workspace.picture().items() if not path.startswith(b".git/")
+            }
+
+        before = files()
+        workspace.run(shell("git reset -q --hard && git checkout -q . && git clean -qfdx && ls -A"))
+        assert not (workspace.root / "untracked").exists()
+        outcome = workspace.undo()
+        after = files()
+        assert {path for path in before if before[path] != after.get(path)} == {b"x.log"}
+        assert [(item.path, item.reason) for item in outcome.not_covered] == [
+            ("x.log", "ignored, and removed since the run began")
+        ]
+
+    def test_nothing_of_ours_is_in_a_mirror_or_a_bundle(self, workspace: Workspace, tmp_path: Path) -> None:
+        workspace.write("a", "a\n")
+        workspace.git("add", "a")
+        workspace.git("commit", "-qm", "start")
+        before = workspace.git("rev-list", "--all", "--objects")
+        workspace.write("secret", "untracked secret\n")
+        workspace.run(shell("echo b > b"))
+        workspace.undo()
+        workspace.git("init", "-q", "--bare", str(tmp_path / "mirror"))
+        workspace.git("-c", "protocol.file.allow=always", "push", "-q", "--mirror", str(tmp_path / "mirror"))
+        workspace.git("bundle", "create", "-q", str(tmp_path / "bundle"), "--all")
+        assert workspace.git("rev-list", "--all", "--objects") == before
+        assert workspace.git(f"--git-dir={tmp_path / 'mirror'}", "rev-list", "--all", "--objects") == before
+        assert "refs/runs" not in workspace.git("bundle", "list-heads", str(tmp_path / "bundle"))
+
     def test_the_users_work_after_the_run_stays(self, workspace: Workspace) -> None:
         make_dirty(workspace)
         workspace.run(
@@ -186,8 +228,8 @@ STEPS = st.lists(
     max_size=8,
 )
 FILES = st.dictionaries(NAMES, st.tuples(CONTENTS, MODES), max_size=8)
-INDEXING = st.lists(
-    st.tuples(NAMES, st.sampled_from(["add", "intend", "assume", "skip", "uncached"])), max_size=6
+INDEXING = st.dictionaries(
+    NAMES, st.sampled_from(["add", "intend", "assume", "skip", "uncached"]), max_size=6
 )
 
 
@@ -207,15 +249,13 @@ def command_of(step: tuple[str, bytes, bytes]) -> str:
     }[kind]
 
 
-def prepare(
-    workspace: Workspace, files: dict[bytes, tuple[bytes, int]], marks: list[tuple[bytes, str]]
-) -> None:
+def prepare(workspace: Workspace, files: dict[bytes, tuple[bytes, int]], marks: dict[bytes, str]) -> None:
     workspace.write(".gitignore", "*.log\n.env\n")
     workspace.write(".gitattributes", "* text=auto eol=lf ident\n")
     options = {"add": [], "intend": ["-N"]}
     for name, (content, mode) in files.items():
         workspace.write(name, content, mode)
-    for name, mark in marks:
+    for name, mark in marks.items():
         word = ["--", os.fsdecode(name)]
         flags = {"assume": "--assume-unchanged", "skip": "--skip-worktree", "uncached": "--force-remove"}
         if mark in options and name in files:
@@ -236,7 +276,7 @@ def prepare(
 def test_undo_of_any_work_in_any_tree_is_exact(
     tmp_path_factory: pytest.TempPathFactory,
     files: dict[bytes, tuple[bytes, int]],
-    marks: list[tuple[bytes, str]],
+    marks: dict[bytes, str],
     steps: list[list[tuple[str, bytes, bytes]]],
 ) -> None:
     workspace = Workspace(tmp_path_factory.mktemp("any"))

@@ -38,9 +38,10 @@ class Workspace:
             for what in ("NAME", "EMAIL")
         }
         environment = {"PATH": os.defpath, "HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1", **who}
-        return subprocess.run(
-            ["git", *arguments], cwd=self.root, env=environment, check=True, capture_output=True, text=True
-        ).stdout
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.root, env=environment, check=True, capture_output=True
+        )
+        return os.fsdecode(done.stdout)
 
     def write(self, name: str | bytes, content: bytes | str, mode: int = 0o644) -> Path:
         """A file of the user's."""

@@ -5,7 +5,7 @@ Nothing here touches the user's repository: not its index, nor its refs, nor its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,7 +18,7 @@ from chimera.record.events import Event
 from chimera.record.run_directory import RunDirectory, read_events
 from chimera.undo.history import PathChange, Picture, path_changes, read_marks, start_of
 from chimera.undo.plan import Done, Plan, PuttingBack, Refusal, Shelf
-from chimera.undo.uncovered import Uncovered, changed_and_not_recorded
+from chimera.undo.uncovered import Uncovered, changed_and_not_recorded, removed_and_not_recorded
 from chimera.workspace.candidates import shown_name
 from chimera.workspace.checkpoint import ShadowRepository, Snapshot
 from chimera.workspace.lock import workspace_lock
@@ -199,8 +199,7 @@ class _Desk:
         if by == "undo":
             refusals += self._unsaved(last, now, {change.path for change in changes})
             known = now.files.keys() | {change.path for change in changes}
-            unseen = now.annex.unrecorded | trees.annex(run_id, snapshot.ignored or "").unrecorded
-            not_covered = changed_and_not_recorded(self.root, unseen - known, known, self._began_s())
+            not_covered = self._not_covered(now, snapshot, known)
         kept = [Uncovered(path=shown_name(path) + "/", reason=_KEPT) for path in work.kept]
         done = {path: how for path, how in sorted(work.done.items()) if path not in work.kept}
         return Outcome(
@@ -225,12 +224,20 @@ class _Desk:
     def _note(self, by: str, step: int, **fields: Any) -> None:
         self.record.emit(Event("checkpoint", {"step": step, "by": by, **fields}))
 
-    def _began_s(self) -> float:
+    def _not_covered(self, now: Picture, snapshot: Snapshot, known: Set[bytes]) -> tuple[Uncovered, ...]:
+        """What rules exclude, or could not be recorded, and was changed or removed since the run began."""
+        trees, run_id = self.shadow.trees(), self.record.run_id
         start = next(event for event in self.events if event["type"] == "run_started")
+        excluded = trees.annex(run_id, start["start_ignored"]).unrecorded
+        unseen = now.annex.unrecorded | trees.annex(run_id, snapshot.ignored or "").unrecorded
         try:
-            return datetime.fromisoformat(start["time"]).timestamp()
+            began_s = datetime.fromisoformat(start["time"]).timestamp()
         except (KeyError, TypeError, ValueError):
-            return 0.0
+            began_s = 0.0
+        return (
+            *removed_and_not_recorded(self.root, excluded - known),
+            *changed_and_not_recorded(self.root, unseen - known, known, began_s),
+        )
 
     def _unsaved(self, last: Picture, now: Picture, covered: set[bytes]) -> Iterator[Refusal]:
         """What a run that was killed in the middle of a call may have changed after its last snapshot."""

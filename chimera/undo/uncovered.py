@@ -15,6 +15,9 @@ _MAX_ENTRIES = 20_000
 """Files in excluded folders that are looked at."""
 
 
+_GONE = "ignored, and removed since the run began"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uncovered:
     """A file, or a folder as a whole."""
@@ -37,6 +40,15 @@ def changed_and_not_recorded(
     """
     walk = _Walk(os.fsencode(root) + b"/", known, since_s)
     return tuple(walk.look(sorted(unseen)))
+
+
+def removed_and_not_recorded(root: Path, unseen: Iterable[bytes]) -> tuple[Uncovered, ...]:
+    """Those of these files and folders that are not there any more."""
+    base = os.fsencode(root) + b"/"
+    gone = (
+        name for name in sorted(unseen) if name != ANYTHING and not os.path.lexists(base + name.rstrip(b"/"))
+    )
+    return tuple(Uncovered(path=shown_name(name), reason=_GONE) for name in gone)
 
 
 class _Walk:
