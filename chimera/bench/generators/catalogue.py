@@ -10,7 +10,9 @@ from chimera.bench.generators.exact_strings import exact_strings
 from chimera.bench.generators.honest_stop import honest_stop
 from chimera.bench.generators.instance import Instance
 from chimera.bench.generators.ledger_walk import ledger_walk
+from chimera.bench.generators.precedence import precedence
 from chimera.bench.generators.relay import relay
+from chimera.bench.generators.rename import rename
 from chimera.bench.generators.resume import resume
 from chimera.bench.generators.squeeze import squeeze
 from chimera.bench.generators.vendor import vendor
@@ -29,6 +31,8 @@ GENERATORS: Mapping[str, Generator] = MappingProxyType(
         "wrap-once": wrap_once,
         "ledger-walk": ledger_walk,
         "resume-overfull": resume,
+        "rename-symbol": rename,
+        "config-precedence": precedence,
     }
 )
 """From the name of a task to what makes an instance of it from a seed."""
