@@ -6,7 +6,8 @@ before it is sent, and never part a call from its result. What differs is what t
 - none: nothing. Requests grow up to the window, and there the run ends.
 - truncate: the oldest turns go, with nothing in their place.
 - mask-10: the results of all turns but the newest ten become a placeholder; where that does not fit, of all but the
-  newest five, two or one. Calls and reasoning stay; nothing is put back.
+  newest five, two or one. Calls and reasoning stay, until they alone are too much: then the oldest turns go as well.
+  Nothing is put back.
 - summary-...: a model writes a summary of all but the newest turns, and of the summary before. The model is scripted.
 - ours-note, ours-mask: chimera's context manager in either mode.
 """
@@ -74,8 +75,8 @@ def mask_old(
     for newest in _MASK_LAST:
         turns = (*(_masked(turn, counter) for turn in turns[:-newest]), *turns[-newest:])
         if _size(history, room, turns) < room.trigger:
-            break
-    return _outcome(history, replace(history, turns=turns), room)
+            return _outcome(history, replace(history, turns=turns), room)
+    return truncate(replace(history, turns=turns), restored, budget, room, counter)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from statistics import mean, median
 
 from chimera.bench.context_run import INFINITE, Outcome
-from chimera.bench.context_track import ANY_ARM, ARMS, SUMMARY_ARMS, SUMMARY_WINDOW, WINDOWS
+from chimera.bench.context_track import (
+    ANY_ARM,
+    ARMS,
+    PERFECT,
+    PERFECT_TASKS,
+    POLICIES,
+    SUMMARY_ARMS,
+    SUMMARY_WINDOW,
+    WINDOWS,
+)
 from chimera.bench.generators.catalogue import GENERATORS
 
 SUITES = ("context", "long")
@@ -46,7 +55,11 @@ class Report:
 
     def bars(self) -> list[Bar]:
         """The bars and self-checks that the outcomes at hand can say something about."""
-        return [bar for look in (_endless, _null, _beats, _whole, _thrift, _forced) for bar in look(self)]
+        return [
+            bar
+            for look in (_endless, _null, _monotone, _beats, _whole, _thrift, _forced)
+            for bar in look(self)
+        ]
 
     def of(
         self,
@@ -176,6 +189,18 @@ def _null(report: Report) -> Iterable[Bar]:
             )
 
 
+def _monotone(report: Report) -> Iterable[Bar]:
+    perfect = [o for o in report.of(arm=PERFECT, policy="recall") if o.cell.task in PERFECT_TASKS]
+    windows = sorted({outcome.cell.window for outcome in perfect})
+    if len(windows) > 1:
+        solved = [sum(o.solved for o in perfect if o.cell.window == window) for window in windows]
+        yield Bar(
+            name="with a perfect summary a larger window never solves less",
+            passed=solved == sorted(solved),
+            figures=", ".join(f"{w // 1000}k {count}" for w, count in zip(windows, solved, strict=True)),
+        )
+
+
 def _beats(report: Report) -> Iterable[Bar]:
     for window in _BAR_WINDOWS:
         shares = {arm: report.share(arm, window, SUITES) for arm in ("truncate", "mask-10", *OURS)}
@@ -216,11 +241,11 @@ def _thrift(report: Report) -> Iterable[Bar]:
 
 def _forced(report: Report) -> Iterable[Bar]:
     """Each task takes three times its window without compaction, and compacts as often as it declares."""
-    for name, make in GENERATORS.items():
+    for name in POLICIES:
         endless = [o for o in report.of(arm=ANY_ARM, suites=SUITES) if o.cell.task == name]
         if not endless:
             continue
-        task = make(endless[0].cell.seed)
+        task = GENERATORS[name](endless[0].cell.seed)
         least = min(outcome.peak for outcome in endless)
         counts = [
             o.compactions

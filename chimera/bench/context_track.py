@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from chimera.bench.context_run import INFINITE, Cell, Outcome, play
-from chimera.bench.generators.catalogue import GENERATORS
 from chimera.bench.policies.mind import MINDS
 from chimera.errors import ConfigError
 
@@ -28,6 +27,9 @@ SUMMARY_ARMS = (
     *("summary-empty", "summary-inventing", "summary-poisoned"),
 )
 SUMMARY_WINDOW = 8_000
+PERFECT = "summary-perfect"
+PERFECT_TASKS = ("relay-30", "exact-strings")
+"""Where facts are all that counts."""
 SEEDS = (1, 2, 3)
 ANY_ARM = "(any)"
 """In a window without end."""
@@ -54,21 +56,23 @@ OnOutcome = Callable[[Outcome], None]
 class Selection:
     """What part of the track is played."""
 
-    tasks: Sequence[str] = tuple(GENERATORS)
+    tasks: Sequence[str] = tuple(POLICIES)
     policies: Sequence[str] = tuple(MINDS)
     arms: Sequence[str] = (*ARMS, *SUMMARY_ARMS)
     windows: Sequence[int] = (*WINDOWS, INFINITE)
     seeds: Sequence[int] = SEEDS
 
     def __post_init__(self) -> None:
-        known = {"tasks": GENERATORS, "policies": MINDS, "arms": (*ARMS, *SUMMARY_ARMS)}
+        known = {"tasks": POLICIES, "policies": MINDS, "arms": (*ARMS, *SUMMARY_ARMS)}
         for kind, names in known.items():
             if unknown := [name for name in getattr(self, kind) if name not in names]:
                 raise ConfigError(f"{kind}: {unknown[0]!r} is unknown; known: {', '.join(names)}")
 
     def cells(self) -> list[Cell]:
         """The runs, sorted."""
-        return sorted(set(self._main()) | set(self._summaries()) | set(self._endless()))
+        return sorted(
+            set(self._main()) | set(self._summaries()) | set(self._perfect()) | set(self._endless())
+        )
 
     def _main(self) -> Iterator[Cell]:
         for task, policy, seed in self._players():
@@ -80,9 +84,15 @@ class Selection:
     def _summaries(self) -> Iterator[Cell]:
         for task, policy, seed in self._players():
             for arm in self.arms:
-                chosen = arm in SUMMARY_ARMS and seed == SEEDS[0] and SUMMARY_WINDOW in self.windows
-                if chosen and policy in {"recall", "rereader", "obedient"}:
+                chosen = arm in SUMMARY_ARMS and policy in {"recall", "rereader", "obedient"}
+                if chosen and seed == SEEDS[0] and SUMMARY_WINDOW in self.windows:
                     yield Cell(task, policy, arm, SUMMARY_WINDOW, seed)
+
+    def _perfect(self) -> Iterator[Cell]:
+        """The perfect summary in every window: what it solves may only grow with the window."""
+        for task, policy, seed in self._players():
+            if PERFECT in self.arms and task in PERFECT_TASKS and policy == "recall":
+                yield from (Cell(task, policy, PERFECT, w, seed) for w in self.windows if w != INFINITE)
 
     def _endless(self) -> Iterator[Cell]:
         if INFINITE in self.windows:

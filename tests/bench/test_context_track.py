@@ -151,10 +151,10 @@ def test_remembered_counts_are_the_same_counts() -> None:
 def test_every_task_and_policy_is_played_without_an_end_of_the_window() -> None:
     cells = Selection(seeds=(1,), windows=(INFINITE,)).cells()
     assert {(cell.task, cell.policy) for cell in cells} == {
-        (task, mind) for task in GENERATORS for mind in MINDS
+        (task, mind) for task in POLICIES for mind in MINDS
     }
     assert {cell.arm for cell in cells} == {ANY_ARM}
-    assert set(POLICIES) == set(GENERATORS)
+    assert set(POLICIES) <= set(GENERATORS)
 
 
 SMOKE = [

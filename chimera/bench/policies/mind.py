@@ -20,7 +20,8 @@ _FRESH_CHARACTERS = 6_000
 _TRIED_LATELY = 12
 _LOOK_AROUND = Call("search", {"pattern": "where was it", "path": "."})
 """Of the `fading` policy where nothing points anywhere: in vain, but it reads the prompt once more."""
-_ASKED_AT_ONCE = 8
+_ASKED_AT_ONCE = (8, 3, 1)
+"""How many values it looks for together; fewer where a result was cut before it showed one of them."""
 _SHARED_PREFIX = re.compile(r"^(.*?)\d+$")
 
 
@@ -69,9 +70,10 @@ class Mind:
         """Several values; those that are missing are looked up a few at a time."""
         missing = [label for label in labels if not self._sees(view, label)]
         if missing and self.rereads:
-            for call in self._looks(view, missing[:_ASKED_AT_ONCE], source):
-                if not view.tried(call, _TRIED_LATELY):
-                    raise LookFirst(call)
+            for count in _ASKED_AT_ONCE:
+                for call in self._looks(view, missing[:count], source):
+                    if not view.tried(call, _TRIED_LATELY):
+                        raise LookFirst(call)
         return [view.known[label].value if label in view.known else GUESS for label in labels]
 
     def follows_errors(self, view: View, rule: str) -> bool:

@@ -6,7 +6,7 @@ A program returns the next calls, or its answer as text. What it cannot see it a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from chimera.bench.generators.exact_strings import LABELS, SHIFTS
 from chimera.bench.policies.mind import LookFirst, Mind
@@ -78,14 +78,11 @@ def exact_strings(view: View, mind: Mind) -> Move:
 def vendor(view: View, mind: Mind) -> Move:
     """Put the header on file after file, then repair what the check finds."""
     count, rules = 40, read("RULES.md")
-    here = max((number for number, _ in _reads(view, "src")), default=max(view.changed("src"), default=0))
-    if here == 0 and not view.last("read_file", path="RULES.md"):
+    if not view.exchanges:
         return [rules, *_reading("src/{:02}.cfg", 1, count, mind)]
-    path = f"src/{here:02}.cfg"
-    pending = [] if here == 0 else _header(view, mind, rules)
-    if pending or here < count:
-        ahead = _reading("src/{:02}.cfg", here + 1, count, mind)
-        return [*pending, *ahead]
+    edits, following = _headers(view, mind, rules, count)
+    if edits or following <= count:
+        return [*edits, *_reading("src/{:02}.cfg", following, count, mind)]
     check = view.last("shell", command="bash check.sh")
     if check is not None and "all good" in check.result:
         return DONE
@@ -96,7 +93,6 @@ def vendor(view: View, mind: Mind) -> Move:
         return [edit("vendor/amounts.cfg", "rounding=down", "rounding=half-even")]
     place = mind.value(view, "place for corrections of vendor", rules)
     form = mind.value(view, "form of a correction", rules)
-    assert path
     return [write(place, f"{form}\n")]
 
 
@@ -286,24 +282,20 @@ def _reads(view: View, folder: str) -> Iterator[tuple[int, Exchange]]:
             yield int(found[1]), exchange
 
 
-def _header(view: View, mind: Mind, rules: Call) -> Sequence[Call]:
-    """The edits that the files read so far still need."""
-    done, edits = set(view.changed("src")), []
-    for number, shown in dict(_reads(view, "src")).items():
-        path = f"src/{number:02}.cfg"
-        if number in done:
-            continue
+def _headers(view: View, mind: Mind, rules: Call, count: int) -> tuple[list[Call], int]:
+    """The edits that the files read so far still need, and the number of the first file behind them."""
+    edits: list[Call] = []
+    number = max(view.changed("src"), default=0) + 1
+    while number <= count and _has_read(view, path := f"src/{number:02}.cfg"):
         first, frozen = _line(view, path, "module: "), _line(view, path, "frozen: ")
-        if (first is None or frozen is None) and mind.rereads:
-            look = search("^(module|frozen): ", path)
-            if not view.tried(look, 4):
-                raise LookFirst(look)
-        if frozen == "yes" or shown.result.startswith("["):
-            continue
-        header = mind.value(view, "header line", rules)
-        old = f"module: {first or 'unknown'}"
-        edits.append(edit(path, old, f"{header}\n{old}"))
-    return edits
+        look = search("^(module|frozen): ", path)
+        if (first is None or frozen is None) and mind.rereads and not view.tried(look, 4):
+            raise LookFirst(look)
+        if frozen != "yes":
+            old = f"module: {first or 'unknown'}"
+            edits.append(edit(path, old, f"{mind.value(view, 'header line', rules)}\n{old}"))
+        number += 1
+    return edits, number
 
 
 def _line(view: View, path: str, start: str) -> str | None:

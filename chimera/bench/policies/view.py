@@ -18,6 +18,7 @@ _FACT = re.compile(
     r"^(?:(?:@run/|\w[\w.-]*/)\S+:\d+: |\w[\w.-]*:\d+: )?(?:\d+\t)?(?:- )?(?P<label>[a-z][a-z0-9 .]*[a-z0-9]): (?P<value>\S.*)$"
 )
 _CHANGED = re.compile(r"^- changed (?P<path>[^\s:]+)", re.MULTILINE)
+_ALSO_CHANGED = re.compile(r"^- also changed in (?P<folder>[^:\n]+): (?P<names>.+)$", re.MULTILINE)
 _RAN = re.compile(r"^- ran `(?P<command>[^`]+)`", re.MULTILINE)
 _REFUSED = ("Nothing was changed", "was not replaced", "There is no", "failed:")
 
@@ -96,13 +97,13 @@ class View:
 
     def changed(self, folder: str) -> list[int]:
         """Numbers of the files `FOLDER/NN...` that were changed as far as the prompt tells, in order of the change."""
-        named = [*reversed(_CHANGED.findall(self.notes)), *(exchange.call.path for exchange in self.edits)]
+        named = [*reversed(_noted_changes(self.notes)), *(exchange.call.path for exchange in self.edits)]
         numbers = [_number(path) for path in named if path.startswith(f"{folder}/")]
         return [number for number in numbers if number is not None]
 
     def has_changed(self, path: str) -> bool:
         """Whether the prompt tells that a file was changed."""
-        return path in _CHANGED.findall(self.notes) or any(one.call.path == path for one in self.edits)
+        return path in _noted_changes(self.notes) or any(one.call.path == path for one in self.edits)
 
     def has_run(self, command: str) -> bool:
         """Whether the prompt tells that a command was run."""
@@ -121,9 +122,21 @@ class View:
         return None
 
     def tried(self, call: Call, within: int) -> bool:
-        """Whether the same call is among the newest ones."""
-        newest = self.exchanges[-within:]
-        return any(e.call.name == call.name and e.call.arguments == call.arguments for e in newest)
+        """Whether the same call is among the newest ones: once with its whole result, or twice."""
+        same = [e for e in self.exchanges[-within:] if e.call.name == call.name]
+        results = [e.result for e in same if e.call.arguments == call.arguments]
+        return len(results) > 1 or any("@run/outputs/" not in result for result in results)
+
+
+@functools.lru_cache(maxsize=256)
+def _noted_changes(notes: str) -> tuple[str, ...]:
+    """The files that notes name as changed, in the order of the notes: the newest first."""
+    more = [
+        name if match["folder"] == "." else f"{match['folder']}/{name}"
+        for match in _ALSO_CHANGED.finditer(notes)
+        for name in match["names"].split(", ")
+    ]
+    return (*_CHANGED.findall(notes), *more)
 
 
 def _number(path: str) -> int | None:
