@@ -85,7 +85,10 @@ class Report:
 
     def table(self) -> str:
         """The rows for people, then whatever needs to be said in words."""
-        lines = aligned([_HEAD, *map(_cells, self.rows)], left=_LEFT)
+        arms = len({row.arm for row in self.rows}) > 1
+        head, left = (("arm", *_HEAD), {0, *(n + 1 for n in _LEFT)}) if arms else (_HEAD, _LEFT)
+        cells = [(row.arm, *_cells(row)) if arms else _cells(row) for row in self.rows]
+        lines = aligned([head, *cells], left=left)
         for row in self.rows:
             if row.error is not None:
                 lines.append(f"{row.trial}: {row.error.message} ({row.error.phase}, {row.error.kind})")

@@ -11,10 +11,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from chimera.bench.agents import BenchAgent, Chimera, NoOp, Oracle
+from chimera.bench.agents import BenchAgent, Chimera, Desk, NoOp, Oracle, Work
 from chimera.bench.cheat import Cheat
+from chimera.bench.policies.mind import MINDS
+from chimera.bench.policies.policy import PolicyModel
 from chimera.bench.task import BenchTask
 from chimera.config import Config, load_config
+from chimera.core.tokens import TokenCounter
 from chimera.errors import ConfigError
 
 _PLAIN: Mapping[str, type[NoOp | Oracle | Cheat]] = {"oracle": Oracle, "noop": NoOp, "cheat": Cheat}
@@ -96,8 +99,33 @@ def _refuse(name: str, options: Mapping[str, Any]) -> None:
             raise ConfigError(f"--{key.replace('_', '-')} says nothing to --agent {name}; leave it out")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scripted:
+    """chimera with a scripted policy in place of a model. What it shows is shown of chimera, not of any model."""
+
+    policy: str
+    options: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return f"scripted-{self.policy}"
+
+    @property
+    def model(self) -> str | None:
+        return f"scripted:{self.policy}"
+
+    def check(self, task: BenchTask) -> None:
+        pass
+
+    def work(self, task: BenchTask, desk: Desk) -> Work:
+        model = PolicyModel(policy=self.policy, counter=TokenCounter())
+        return Chimera(model_choice=model, options=self.options).work(task, desk)
+
+
 def _scripted(name: str, options: Mapping[str, Any]) -> BenchAgent:
-    raise ConfigError(f"there is no scripted agent {name!r}")
+    if name not in MINDS:
+        raise ConfigError(f"there is no scripted agent {name!r}; known: {', '.join(MINDS)}")
+    return Scripted(policy=name, options=options)
 
 
 def _foreign(name: str) -> BenchAgent:

@@ -219,6 +219,11 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
     with stop_signals():
         report = job.run()
     output.terminal.line("results: ", escaped(str(folder)))
+    if html is not None:
+        from chimera.bench.aggregate import FinishedJob
+        from chimera.bench.page import write_page
+
+        write_page(html, [FinishedJob.read(folder)])
     if report.interrupted:
         output.terminal.line(f"to go on: the same command with --resume --output {escaped(str(folder))}")
     if output_format == "json":

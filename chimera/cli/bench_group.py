@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from chimera.cli.bench import bench
 from chimera.cli.bench_context import context
+from chimera.cli.bench_reports import compare, export, regrade, report
 from chimera.cli.bench_tasks import check, list_tasks, new
 from chimera.cli.options import GroupedCommand
 
@@ -43,4 +44,10 @@ bench_app.command(_RUN, cls=_RunCommand, short_help="Run and grade tasks; the na
 bench_app.command(cls=GroupedCommand, short_help="Check tasks with solution, nobody and a cheat.")(check)
 bench_app.command("list", cls=GroupedCommand, short_help="List tasks.")(list_tasks)
 bench_app.command(short_help="Write a new task to begin with.")(new)
-bench_app.command(cls=GroupedCommand, short_help="Compare ways to shrink a history, without a model.")(context)
+bench_app.command(cls=GroupedCommand, short_help="Compare ways to shrink a history, without a model.")(
+    context
+)
+bench_app.command(cls=GroupedCommand, short_help="Report on jobs, with intervals and plots.")(report)
+bench_app.command(short_help="Compare arms, trial by trial.")(compare)
+bench_app.command(short_help="Grade again, with the tests as they are now.")(regrade)
+bench_app.command(short_help="Write a job in the formats of others.")(export)

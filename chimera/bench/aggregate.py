@@ -1,0 +1,178 @@
+"""Rows added up: what the tables and plots of a report show."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+from chimera.bench.results import JobRecord, read_record, read_rows
+from chimera.bench.row import SCORED, Row
+from chimera.bench.statistics import Interval, pass_all_k, pass_at_k, rate_interval
+
+TOKEN_CLASSES = ("in_uncached", "cache_read", "cache_write", "out", "reasoning")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedJob:
+    """A job as its files tell it."""
+
+    record: JobRecord
+    rows: tuple[Row, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> FinishedJob:
+        """From its folder; it may still run.
+
+        Raises:
+            ConfigError: there is none, or its files are damaged.
+        """
+        return cls(record=read_record(path), rows=read_rows(path))
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Planned trials without a row."""
+        done = {row.trial for row in self.rows}
+        return tuple(name for name in self.record.planned if name not in done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """Trials that belong together. None means unknown or not applicable, never zero."""
+
+    label: str
+    planned: int
+    graded: int
+    """Those that count in the rate; a broken agent is one that failed."""
+    passed: int
+    rate: float | None
+    interval: Interval | None
+    k: int
+    """Trials of each task."""
+    pass_at_k: float | None
+    pass_all_k: float | None
+    steps: float | None
+    """Median of a trial."""
+    tokens: dict[str, int]
+    """By class, over all trials."""
+    tokens_estimated: bool
+    tokens_per_solved: float | None
+    """All tokens of all trials over solved trials."""
+    cost_usd: float | None
+    compactions: float | None
+    """Mean of a trial."""
+    tampered: int
+    not_comparable: int
+    errors: dict[str, int]
+
+    @classmethod
+    def of(cls, label: str, rows: Sequence[Row], planned: int) -> Aggregate:
+        """The numbers of these rows."""
+        scored = [row for row in rows if row.status in SCORED]
+        by_task: dict[str, tuple[int, int]] = {}
+        for row in scored:
+            passed, trials = by_task.get(row.task, (0, 0))
+            by_task[row.task] = passed + row.passed, trials + 1
+        k = min((trials for _, trials in by_task.values()), default=0)
+        passed = sum(row.passed for row in scored)
+        used = [row.tokens for row in rows if row.tokens is not None]
+        tokens = {name: sum(getattr(t, name) for t in used) for name in TOKEN_CLASSES}
+        costs = [row.cost_usd for row in rows if row.tokens is not None]
+        known = [cost for cost in costs if cost is not None]
+        return cls(
+            label=label,
+            planned=planned,
+            graded=len(scored),
+            passed=passed,
+            rate=passed / len(scored) if scored else None,
+            interval=rate_interval(by_task),
+            k=k,
+            pass_at_k=_mean(pass_at_k(n, c, k) for c, n in by_task.values()) if k > 1 else None,
+            pass_all_k=_mean(pass_all_k(n, c, k) for c, n in by_task.values()) if k > 1 else None,
+            steps=median(steps) if (steps := [row.steps for row in rows if row.steps is not None]) else None,
+            tokens=tokens if used else {},
+            tokens_estimated=any(t.estimated for t in used),
+            tokens_per_solved=sum(tokens.values()) / passed if used and passed else None,
+            cost_usd=sum(known) if known and len(known) == len(costs) else None,
+            compactions=_mean(row.context.compactions for row in rows if row.context is not None),
+            tampered=sum(bool(row.tampered) for row in rows),
+            not_comparable=sum(not row.comparable for row in rows),
+            errors=dict(sorted(Counter(row.status for row in rows if row.status != "graded").items())),
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
+
+
+def by_suite(jobs: Sequence[FinishedJob]) -> list[Aggregate]:
+    """One aggregate for each suite and arm of each job, in order."""
+    found = []
+    for job in jobs:
+        groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        for row in job.rows:
+            groups[row.suite, row.arm].append(row)
+        attempts = int(job.record.settings["attempts"])
+        arms = list(job.record.settings["arms"])
+        for suite, arm in sorted(groups, key=lambda key: (key[0], arms.index(key[1]))):
+            rows = groups[suite, arm]
+            # A task without any row belongs to no suite that is known: the last line of a report counts those.
+            planned = attempts * len({row.task for row in rows})
+            found.append(Aggregate.of(_label(jobs, job, f"{suite} · {arm_label(job, arm)}"), rows, planned))
+    return found
+
+
+def arm_label(job: FinishedJob, arm: str) -> str:
+    """What tables call an arm, or an agent: its name and its model."""
+    arms = job.record.settings["arms"]
+    model = arms.get(arm, next(iter(arms.values()))).get("model")
+    return f"{arm} ({model})" if model and model.replace(":", "-") not in arm else arm
+
+
+def _label(jobs: Sequence[FinishedJob], job: FinishedJob, label: str) -> str:
+    return f"{job.record.job} · {label}" if len(jobs) > 1 else label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One line of a plot over windows."""
+
+    label: str
+    points: tuple[tuple[int, Aggregate], ...]
+    """Window in tokens, with what came of it, by size."""
+
+
+def by_window(jobs: Sequence[FinishedJob]) -> list[Series]:
+    """The arms of all jobs, those that differ in their window alone as one series."""
+    groups: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    planned: Counter[tuple[str, int]] = Counter()
+    for job in jobs:
+        for row in job.rows:
+            if row.context is None:
+                continue
+            settings = dict(job.record.settings["arms"].get(row.arm, {}))
+            window = settings.pop("window", None) or row.context.window
+            rest = [
+                f"{key}={value}" for key, value in settings.items() if key != "agent" and value is not None
+            ]
+            label = " ".join([arm_label(job, row.agent), *rest])
+            groups[label][window].append(row)
+            planned[label, window] += 1
+    return [
+        Series(
+            label=label,
+            points=tuple(
+                (window, Aggregate.of(f"{label} at {window:,}", rows, planned[label, window]))
+                for window, rows in sorted(windows.items())
+            ),
+        )
+        for label, windows in groups.items()
+    ]

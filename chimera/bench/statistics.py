@@ -1,0 +1,129 @@
+"""Intervals and tests for rates. scipy does the mathematics; what has no name there is written out.
+
+Everything here is deterministic: resampling begins from the same seed each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import TYPE_CHECKING, Any, Literal
+
+from chimera.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+RESAMPLES = 10_000
+_SEED = 20_260_101
+_CONFIDENCE = 0.95
+
+Method = Literal["wilson", "bootstrap by task"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A 95 % interval."""
+
+    low: float
+    high: float
+    method: Method
+
+    def percent(self) -> str:
+        """For people, as percents."""
+        return f"[{self.low:.1%}, {self.high:.1%}]".replace("%", "")
+
+
+def require_scipy() -> Any:
+    """The module `scipy.stats`.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        from scipy import stats
+    except ImportError as fault:
+        raise ConfigError("statistics need scipy: pip install 'chimera[stats]'") from fault
+    return stats
+
+
+def wilson(passed: int, trials: int) -> Interval | None:
+    """Wilson's score interval of a rate; None without trials."""
+    if not trials:
+        return None
+    found = require_scipy().binomtest(passed, trials).proportion_ci(_CONFIDENCE, method="wilson")
+    return Interval(low=float(found.low), high=float(found.high), method="wilson")
+
+
+def rate_interval(by_task: Mapping[str, tuple[int, int]]) -> Interval | None:
+    """The interval of a pass rate over tasks, each `(passed, trials)`.
+
+    Trials of one task are alike, so with several of them the tasks are what is resampled. Where all tasks came to the
+    same, resampling knows nothing: then it is Wilson's interval over as many trials as there are tasks.
+    """
+    counts = [pair for pair in by_task.values() if pair[1]]
+    passed, trials = sum(pair[0] for pair in counts), sum(pair[1] for pair in counts)
+    if trials == len(counts):
+        return wilson(passed, trials)
+    if len({pair[0] / pair[1] for pair in counts}) == 1:
+        return wilson(round(passed / trials * len(counts)), len(counts))
+    columns = list(zip(*counts, strict=True))
+    low, high = _bootstrap(columns, lambda p, n: p.sum(-1) / n.sum(-1))
+    return Interval(low=low, high=high, method="bootstrap by task")
+
+
+def _bootstrap(
+    columns: Sequence[Sequence[float]], statistic: Callable[..., NDArray[np.float64]]
+) -> tuple[float, float]:
+    """Percentile interval of a statistic of columns whose rows are drawn together."""
+    import numpy as np
+
+    data = np.asarray(columns, dtype=np.float64)
+    rows = np.random.default_rng(_SEED).integers(0, data.shape[1], (RESAMPLES, data.shape[1]))
+    values = statistic(*(column[rows] for column in data))
+    low, high = np.quantile(values, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
+    return float(low), float(high)
+
+
+def mcnemar_exact(only_a: int, only_b: int) -> float:
+    """Two-sided p that the discordant pairs of two arms fall as unevenly by chance; 1 where there are none."""
+    if only_a + only_b == 0:
+        return 1.0
+    return float(require_scipy().binomtest(only_a, only_a + only_b, 0.5).pvalue)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for being several, after Holm (1979): the smallest times all, the next times one less, ..."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    adjusted = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, p_values[index] * (len(p_values) - rank)))
+        adjusted[index] = highest
+    return adjusted
+
+
+def difference_interval(by_task: Mapping[str, tuple[int, int, int]]) -> tuple[float, float]:
+    """The 95 % interval of B's pass rate minus A's, over tasks, each `(passed by A, passed by B, pairs)`."""
+    require_scipy()
+    columns = list(zip(*by_task.values(), strict=True))
+    return _bootstrap(columns, lambda a, b, n: (b.sum(-1) - a.sum(-1)) / n.sum(-1))
+
+
+def ratio_interval(by_task: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
+    """The 95 % interval of B's sum over A's, over tasks, each `(sum of A, sum of B)`, all above 0."""
+    require_scipy()
+    columns = list(zip(*by_task.values(), strict=True))
+    return _bootstrap(columns, lambda a, b: b.sum(-1) / a.sum(-1))
+
+
+def pass_at_k(trials: int, passed: int, k: int) -> float | None:
+    """The chance that one of k trials passes, without bias (Chen et al. 2021); None with fewer than k trials."""
+    return None if trials < k else 1 - comb(trials - passed, k) / comb(trials, k)
+
+
+def pass_all_k(trials: int, passed: int, k: int) -> float | None:
+    """The chance that all of k trials pass (pass^k), without bias; None with fewer than k trials."""
+    return None if trials < k else comb(passed, k) / comb(trials, k)
