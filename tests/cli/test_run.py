@@ -147,10 +147,12 @@ def test_without_a_key_or_model_nothing_begins(
 def test_a_state_directory_that_cannot_be_written_ends_with_15(
     repository: Path, chimera: Chimera, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CHIMERA_STATE_DIR", str(repository / "calc.py" / "below"))
+    in_the_way = repository.parent / "file"
+    in_the_way.write_text("no folder\n", encoding="utf-8")
+    monkeypatch.setenv("CHIMERA_STATE_DIR", str(in_the_way / "below"))
     ended = chimera("run", "x", "--model", script([ANSWER]), *UNCONFINED, *JSON)
     assert (ended.code, ended.result["stop_reason"]) == (15, "state_unwritable")
-    assert "calc.py" in ended.err
+    assert str(in_the_way) in ended.err
 
 
 def test_a_folder_that_is_no_repository_works_with_a_notice(
