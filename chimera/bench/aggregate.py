@@ -44,6 +44,9 @@ class Aggregate:
     """Trials that belong together. None means unknown or not applicable, never zero."""
 
     label: str
+    """Of the arm."""
+    suite: str
+    """Empty where they are of several."""
     planned: int
     graded: int
     """Those that count in the rate; a broken agent is one that failed."""
@@ -69,7 +72,7 @@ class Aggregate:
     errors: dict[str, int]
 
     @classmethod
-    def of(cls, label: str, rows: Sequence[Row], planned: int) -> Aggregate:
+    def of(cls, label: str, rows: Sequence[Row], planned: int, *, suite: str = "") -> Aggregate:
         """The numbers of these rows."""
         scored = [row for row in rows if row.status in SCORED]
         by_task: dict[str, tuple[int, int]] = {}
@@ -84,6 +87,7 @@ class Aggregate:
         known = [cost for cost in costs if cost is not None]
         return cls(
             label=label,
+            suite=suite,
             planned=planned,
             graded=len(scored),
             passed=passed,
@@ -116,6 +120,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 def by_suite(jobs: Sequence[FinishedJob]) -> list[Aggregate]:
     """One aggregate for each suite and arm of each job, in order."""
     found = []
+    several = len(models(jobs)) > 1
     for job in jobs:
         groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for row in job.rows:
@@ -126,19 +131,27 @@ def by_suite(jobs: Sequence[FinishedJob]) -> list[Aggregate]:
             rows = groups[suite, arm]
             # A task without any row belongs to no suite that is known: the last line of a report counts those.
             planned = attempts * len({row.task for row in rows})
-            found.append(Aggregate.of(_label(jobs, job, f"{suite} · {arm_label(job, arm)}"), rows, planned))
+            label = arm_label(job, arm, with_model=several)
+            found.append(
+                Aggregate.of(
+                    f"{job.record.job} · {label}" if len(jobs) > 1 else label, rows, planned, suite=suite
+                )
+            )
     return found
 
 
-def arm_label(job: FinishedJob, arm: str) -> str:
+def arm_label(job: FinishedJob, arm: str, *, with_model: bool = True) -> str:
     """What tables call an arm, or an agent: its name and its model."""
     arms = job.record.settings["arms"]
     model = arms.get(arm, next(iter(arms.values()))).get("model")
-    return f"{arm} ({model})" if model and model.replace(":", "-") not in arm else arm
+    named = with_model and model and model.replace(":", "-") not in arm
+    return f"{arm} ({model})" if named else arm
 
 
-def _label(jobs: Sequence[FinishedJob], job: FinishedJob, label: str) -> str:
-    return f"{job.record.job} · {label}" if len(jobs) > 1 else label
+def models(jobs: Sequence[FinishedJob]) -> tuple[str, ...]:
+    """The models of all arms, each once."""
+    found = [arm.get("model") for job in jobs for arm in job.record.settings["arms"].values()]
+    return tuple(dict.fromkeys(model for model in found if model))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +165,7 @@ class Series:
 
 def by_window(jobs: Sequence[FinishedJob]) -> list[Series]:
     """The arms of all jobs, those that differ in their window alone as one series."""
+    several = len(models(jobs)) > 1
     groups: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     planned: Counter[tuple[str, int]] = Counter()
     for job in jobs:
@@ -161,9 +175,11 @@ def by_window(jobs: Sequence[FinishedJob]) -> list[Series]:
             settings = dict(job.record.settings["arms"].get(row.arm, {}))
             window = settings.pop("window", None) or row.context.window
             rest = [
-                f"{key}={value}" for key, value in settings.items() if key != "agent" and value is not None
+                f"{key}={value}"
+                for key, value in settings.items()
+                if key not in {"agent", "model"} and value is not None
             ]
-            label = " ".join([arm_label(job, row.agent), *rest])
+            label = " ".join([arm_label(job, row.agent, with_model=several), *rest])
             groups[label][window].append(row)
             planned[label, window] += 1
     return [

@@ -47,7 +47,9 @@ def contenders(jobs: Sequence[FinishedJob]) -> list[Contender]:
             rows = [row for row in job.rows if row.arm == arm]
             found.append(
                 Contender(
-                    label=f"{job.record.job}: {arm_label(job, arm)}",
+                    label=f"{job.record.job}: {arm_label(job, arm)}"
+                    if len(jobs) > 1
+                    else arm_label(job, arm),
                     digests=job.record.tasks,
                     rows={(r.task_digest, r.seed, r.attempt): r for r in rows if r.status in SCORED},
                     comparable=all(row.comparable for row in rows),
@@ -111,7 +113,7 @@ class Comparison:
     def text(self) -> str:
         """For people."""
         rows = [
-            ("", f"A: {self.a}", f"B: {self.b}", ""),
+            ("", "A", "B", ""),
             (
                 "pass",
                 _share(self.passed_a, self.pairs),
@@ -135,7 +137,10 @@ class Comparison:
             )
         widths = [max(len(row[n]) for row in rows) for n in range(3)]
         lines = ["  ".join([*(row[n].ljust(widths[n]) for n in range(3)), row[3]]).rstrip() for row in rows]
-        return "\n".join([*lines, self._verdict(), *(f"warning: {warning}" for warning in self.warnings)])
+        head = [f"A: {self.a}", f"B: {self.b}", f"{self.pairs} pairs of trials, {self.tasks} tasks"]
+        return "\n".join(
+            [*head, *lines, self._verdict(), *(f"warning: {warning}" for warning in self.warnings)]
+        )
 
     def _adjusted(self) -> str:
         return "" if self.p_adjusted == self.p_value else f", {self.p_adjusted:.2g} after Holm"

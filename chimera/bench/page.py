@@ -17,7 +17,7 @@ from chimera.bench.aggregate import (
 )
 from chimera.bench.plots import Bar, Line, Mark, lines_over_windows, shape, short_size, stacked_bars
 from chimera.bench.row import Row
-from chimera.bench.tables import HEAD, cells, cost, remarks, shown
+from chimera.bench.tables import HEAD, cells, cost, remarks, shown, title
 from chimera.errors import ConfigError
 
 _CLASSES = dict(
@@ -37,9 +37,9 @@ h1{font-size:1.5rem;line-height:1.25;margin:.2rem 0 1rem;overflow-wrap:anywhere}
 h2{font-size:1.15rem;margin:2.2rem 0 .7rem}h3{font-size:1rem;margin:0 0 .4rem}
 .wide{overflow-x:auto;border:1px solid var(--line);border-radius:.5rem}
 table{border-collapse:collapse;width:100%;font-size:.875rem;font-variant-numeric:tabular-nums}
-th,td{padding:.45rem .7rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line);vertical-align:top}
+th,td{padding:.3rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line);vertical-align:top}
 tbody tr:last-child>*{border-bottom:0}thead th{background:var(--card);font-weight:600;color:var(--soft)}
-th:first-child,td:first-child,.text{text-align:left}td.text{white-space:normal;min-width:12rem;overflow-wrap:anywhere}
+th:first-child,td:first-child,.text{text-align:left}td.text:last-child{white-space:normal;min-width:10rem;overflow-wrap:anywhere}
 .plots{margin-top:.7rem;display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem}
 figure.bars{max-width:44rem}figure{margin:0;padding:1rem;background:var(--card);border:1px solid var(--line);border-radius:.5rem}
 .plot{display:block;width:100%;height:auto;overflow:visible}
@@ -75,13 +75,13 @@ def write_page(path: Path, jobs: Sequence[FinishedJob]) -> None:
 
 def page(jobs: Sequence[FinishedJob]) -> str:
     """The report as HTML."""
-    names = ", ".join(job.record.job for job in jobs)
+    names = title(jobs)
     suites, series = by_suite(jobs), by_window(jobs)
     head, rows = shown(HEAD, [cells(one) for one in suites])
     sections = [
-        f"<h2 id=results>Results</h2>{_table(head, [_marked(head, row) for row in rows], text={0, len(head) - 1})}",
+        _window_plots(series) if any(len(one.points) > 1 for one in series) else "",
+        f"<h2 id=results>Results</h2>{_table(head, [_marked(head, row) for row in rows], text={0, 1, len(head) - 1})}",
         f'<ul class="remarks">{"".join(f"<li>{escape(text)}" for text in remarks(jobs))}</ul>',
-        _window_plots(series),
         _token_plot(suites),
         *(_trials(job, opened=len(jobs) == 1) for job in jobs),
         f"<h2>Settings</h2>{''.join(_settings(job) for job in jobs)}",
@@ -100,7 +100,9 @@ def page(jobs: Sequence[FinishedJob]) -> str:
 def _marked(head: Sequence[str], row: Sequence[str]) -> list[str]:
     """Escaped cells, with what must not be overlooked in red: tampering and errors."""
     return [
-        f'<span class="bad">{escape(cell)}</span>' if name in {"tampered", "errors"} and cell != "-" else escape(cell)
+        f'<span class="bad">{escape(cell)}</span>'
+        if name in {"tampered", "errors"} and cell != "-"
+        else escape(cell)
         for name, cell in zip(head, row, strict=True)
     ]
 
@@ -176,7 +178,7 @@ def _rate_mark(window: int, point: Aggregate) -> Mark | None:
     return Mark(
         x=window,
         y=point.rate,
-        said=f"{window:,}: {point.passed} of {point.graded}, {cells(point)[3]}",
+        said=f"{window:,}: {point.passed} of {point.graded}, {cells(point)[4]}",
         low=interval.low if interval else None,
         high=interval.high if interval else None,
     )
@@ -186,7 +188,9 @@ def _cost_mark(window: int, point: Aggregate) -> Mark | None:
     if point.cost_usd is None:
         return None
     return Mark(
-        x=window, y=point.cost_usd / point.planned, said=f"{window:,}: {cost(point)} for {point.planned} trials"
+        x=window,
+        y=point.cost_usd / point.planned,
+        said=f"{window:,}: {cost(point)} for {point.planned} trials",
     )
 
 
@@ -198,7 +202,9 @@ def _tokens_mark(window: int, point: Aggregate) -> Mark | None:
 def _compactions_mark(window: int, point: Aggregate) -> Mark | None:
     if point.compactions is None:
         return None
-    return Mark(x=window, y=point.compactions, said=f"{window:,}: {point.compactions:.1f} compactions a trial")
+    return Mark(
+        x=window, y=point.compactions, said=f"{window:,}: {point.compactions:.1f} compactions a trial"
+    )
 
 
 def _token_plot(suites: Sequence[Aggregate]) -> str:
@@ -221,10 +227,8 @@ def _token_plot(suites: Sequence[Aggregate]) -> str:
     legend = "".join(
         f'<li><span class="swatch s{TOKEN_CLASSES.index(name)}"></span>{_CLASSES[name]}' for name in used
     )
-    return (
-        f"<h2>Tokens by class</h2><figure class="bars">{stacked_bars('Tokens by class', bars)}"
-        f'<ul class="legend">{legend}</ul></figure>'
-    )
+    drawn = stacked_bars("Tokens by class", bars)
+    return f'<h2>Tokens by class</h2><figure class="bars">{drawn}<ul class="legend">{legend}</ul></figure>'
 
 
 def _trials(job: FinishedJob, *, opened: bool) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chimera.bench.aggregate import Aggregate, FinishedJob, by_suite, by_window
+from chimera.bench.aggregate import Aggregate, FinishedJob, by_suite, by_window, models
 from chimera.bench.row import SCHEMA, SCORED
 
 HEAD = (
-    *("suite and arm", "graded", "passed", "rate [95 %]", "pass@k", "pass^k", "steps", "tokens/solved"),
+    *("suite", "arm", "graded", "passed", "rate [95 %]", "pass@k", "pass^k", "steps", "tokens/solved"),
     *("cost", "compactions", "tampered", "errors"),
 )
 
@@ -19,6 +19,7 @@ def cells(one: Aggregate) -> tuple[str, ...]:
     rate = "-" if one.rate is None else f"{one.rate:.1%}"
     tokens = "-" if one.tokens_per_solved is None else f"{one.tokens_per_solved:,.0f}"
     return (
+        one.suite,
         one.label,
         f"{one.graded}/{one.planned}",
         str(one.passed),
@@ -87,9 +88,16 @@ def remarks(jobs: Sequence[FinishedJob]) -> list[str]:
     return found
 
 
+def title(jobs: Sequence[FinishedJob]) -> str:
+    """The jobs by name, and the model where all arms have the same."""
+    names = ", ".join(job.record.job for job in jobs)
+    found = models(jobs)
+    return f"{names} ({found[0]})" if len(found) == 1 else names
+
+
 def markdown(jobs: Sequence[FinishedJob]) -> str:
     """The report as Markdown."""
-    lines = [f"# Benchmark {', '.join(job.record.job for job in jobs)}", ""]
+    lines = [f"# Benchmark {title(jobs)}", ""]
     lines += _table(*shown(HEAD, [cells(one) for one in by_suite(jobs)]))
     series = by_window(jobs)
     if any(len(one.points) > 1 for one in series):
@@ -97,13 +105,14 @@ def markdown(jobs: Sequence[FinishedJob]) -> str:
         rows = [
             (one.label, f"{window:,}", *cells(point)[1:]) for one in series for window, point in one.points
         ]
-        lines += _table(*shown(("arm", "window", *HEAD[1:]), rows))
+        lines += _table(*shown(("arm", "window", *HEAD[2:]), rows))
     lines += ["", *(f"- {remark}" for remark in remarks(jobs))]
     return "\n".join(lines) + "\n"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    numbers = ["---", *["---:"] * (len(head) - 2), "---"]
+    words = {"suite", "arm", "errors"}
+    numbers = ["---" if name in words else "---:" for name in head]
     return [f"| {' | '.join(_plain(cell) for cell in line)} |" for line in (head, numbers, *rows)]
 
 
