@@ -102,6 +102,8 @@ class _Reader:
         self.steps: list[RecordedStep] = []
         self.first_message = ""
         self._estimate = 0
+        self._plan: Plan | None = None
+        """Of the call whose result comes next: the plan is recorded before the result says that it holds."""
 
     def read(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Take in all events, in order."""
@@ -141,7 +143,7 @@ class _Reader:
     def _tool_event(self, event: Mapping[str, Any]) -> None:
         step = self.steps[-1]
         if event["type"] == "plan":
-            self.steps[-1] = _with_plan(step, event)
+            self._plan = Plan(text=event["text"], tasks=tuple(Task(**task) for task in event["tasks"]))
         elif event["name"] == "verify" and event["id"].startswith("verify_"):
             if event["type"] == "tool_finished":
                 self.steps[-1] = replace(step, verification=_verification(event))
@@ -151,19 +153,13 @@ class _Reader:
             if event["type"] == "tool_started":
                 self.steps[-1] = replace(step, started=_put(step.started, index, True))
             else:
-                output = _output(event, self.path)
+                output = replace(_output(event, self.path), plan=self._plan)
+                self._plan = None
                 self.steps[-1] = replace(step, outputs=_put(step.outputs, index, output))
 
 
 def _put(values: tuple[Any, ...], index: int, value: Any) -> tuple[Any, ...]:
     return (*values[:index], value, *values[index + 1 :])
-
-
-def _with_plan(step: RecordedStep, event: Mapping[str, Any]) -> RecordedStep:
-    """The plan event follows the result of the call that made it."""
-    plan = Plan(text=event["text"], tasks=tuple(Task(**task) for task in event["tasks"]))
-    index = max(index for index, output in enumerate(step.outputs) if output is not None)
-    return replace(step, outputs=_put(step.outputs, index, replace(step.outputs[index], plan=plan)))  # type: ignore[type-var]
 
 
 def _completion(event: Mapping[str, Any]) -> Completion:

@@ -213,9 +213,6 @@ class Agent:
         self._emit("tool_started", step=state.steps, id=call.id, name=call.name, arguments=arguments)
         output = self._timed(state, call, lambda: self.tools.run(name, arguments) if run else _CUT)
         learn(state, output)
-        if output.plan is not None:
-            tasks = [{"title": task.title, "status": task.status} for task in output.plan.tasks]
-            self._emit("plan", step=state.steps, text=output.plan.text, tasks=tasks)
         return output
 
     def _timed(self, state: RunState, call: ToolCall, run: Callable[[], ToolOutput]) -> ToolOutput:
@@ -232,6 +229,9 @@ class Agent:
         elif output.spool is not None:
             output.spool.unlink(missing_ok=True)
             output = replace(output, spool=None)
+        if output.plan is not None:
+            tasks = [{"title": task.title, "status": task.status} for task in output.plan.tasks]
+            self._emit("plan", step=state.steps, text=output.plan.text, tasks=tasks)
         self._emit(
             "tool_finished",
             step=state.steps,
