@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,13 @@ from chimera.bench.isolation import (
     clean_environment,
     command_runner,
     confinement,
+    with_places,
 )
 from chimera.bench.task import BenchTask
 from chimera.core.model import Model
 from chimera.core.state import RunResult
 from chimera.errors import ConfigError
+from chimera.workspace.sandbox import Sandbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +117,7 @@ def run_script(command: str, name: str, variables: Mapping[str, str], task: Benc
             network=desk.network,
             variables={"HOME", "TMPDIR", *FIXED, *variables},
         ) as sandbox,
-        command_runner(sandbox.narrowed(hidden=desk.hidden), desk.tree, environment) as runner,
+        command_runner(_placed(task, sandbox, desk), desk.tree, environment) as runner,
     ):
         done = runner.run(command, task.agent_timeout_s)
     (desk.logs / "output.txt").write_bytes(done.output)
@@ -123,6 +126,15 @@ def run_script(command: str, name: str, variables: Mapping[str, str], task: Benc
     if done.exit_code != 0:
         return Work(fault=f"{name} ended with exit code {done.exit_code}")
     return Work()
+
+
+def _placed(task: BenchTask, sandbox: Sandbox, desk: Desk) -> Sandbox:
+    """The agent's sandbox, with the tree and the solution where scripts written for containers look for them."""
+    if task.foreign:
+        solution = desk.folder / "solution"
+        solution.mkdir(exist_ok=True)
+        sandbox = with_places(sandbox, {str(task.workdir): desk.tree, "/solution": solution})
+    return sandbox.narrowed(hidden=desk.hidden)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,8 +168,14 @@ class Chimera:
             "workspace": desk.tree,
         }
         given = {name: value for name, value in self.options.items() if value is not None}
+        instruction = task.instruction
+        if task.foreign:
+            # The tools know the tree by its real path only.
+            instruction = re.sub(
+                rf"(?<![\w/.-]){re.escape(str(task.workdir))}(?![\w-])", str(desk.tree), instruction
+            )
         result = run(
-            task.instruction,
+            instruction,
             model=self.model_choice,
             # A record of its own for each trial: nothing that was learned in one may help the next.
             state=desk.logs / "state",

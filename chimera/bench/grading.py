@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from dataclasses import dataclass
@@ -14,11 +15,13 @@ from chimera.bench.isolation import (
     command_runner,
     confinement,
     private_folder,
+    with_places,
 )
 from chimera.bench.task import BenchTask
 from chimera.bench.tree import make_graded_tree
 from chimera.errors import ToolError
 from chimera.workspace.process import CommandResult
+from chimera.workspace.sandbox import Sandbox
 
 _MAX_REPORT_BYTES = 4096
 _RUN_TESTS = 'umask 022; exec bash "$TESTS_DIR/test.sh"'
@@ -64,20 +67,30 @@ def grade(task: BenchTask, worked: Path, *, isolation: Isolation, logs: Path) ->
         try:
             with (
                 confinement(isolation, desk, image=task.tests, variables=handed) as sandbox,
-                command_runner(sandbox.narrowed(read_only=[tests]), app, environment) as runner,
+                command_runner(_placed(task, sandbox, desk), app, environment) as runner,
             ):
                 done = runner.run(_RUN_TESTS, task.verifier_timeout_s)
         except ToolError as fault:
             return Verdict(reward=None, tampered=tampered, fault=str(fault))
         (logs / "output.txt").write_bytes(done.output)
-        for name in ("reward.txt", "canary.txt"):
+        for name in ("reward.txt", "reward.json", "canary.txt"):
             if (text := _report(verifier / name)) is not None:
                 (logs / name).write_text(text, encoding="utf-8")
         return _verdict(task, done, logs, tampered)
 
 
+def _placed(task: BenchTask, sandbox: Sandbox, desk: Path) -> Sandbox:
+    """The grader's sandbox: the tests cannot be written, and lie where scripts written for containers look for them."""
+    if not task.foreign:
+        return sandbox.narrowed(read_only=[desk / "tests"])
+    places = {str(task.workdir): desk / "app", "/tests": desk / "tests", "/logs": desk / "logs"}
+    return with_places(sandbox, places).narrowed(read_only=[desk / "tests"])
+
+
 def _verdict(task: BenchTask, done: CommandResult, logs: Path, tampered: tuple[str, ...]) -> Verdict:
-    reward = _reward(_report(logs / "reward.txt"))
+    reward = _reward_of_json(_report(logs / "reward.json"))
+    if reward is None:
+        reward = _reward(_report(logs / "reward.txt"))
     fault = None
     if done.timed_out:
         fault = f"test.sh did not end within {task.verifier_timeout_s:g} s"
@@ -104,6 +117,15 @@ def _report(path: Path) -> str | None:
         return None
     with path.open("rb") as stream:
         return stream.read(_MAX_REPORT_BYTES).decode("utf-8", "replace")
+
+
+def _reward_of_json(text: str | None) -> float | None:
+    """The part `reward` of an object of numbers; the task format lets it win over the plain file."""
+    try:
+        value = json.loads(text or "")
+    except ValueError:
+        return None
+    return _reward(str(value["reward"])) if isinstance(value, dict) and "reward" in value else None
 
 
 def _reward(text: str | None) -> float | None:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, assert_never
 
@@ -171,8 +172,40 @@ def clean_environment(home: Path, **variables: str) -> dict[str, str]:
     }
 
 
-def unmet_need(task: BenchTask) -> str | None:
+def with_places(sandbox: Sandbox, places: Mapping[str, Path]) -> Sandbox:
+    """A namespace in which folders lie at other paths as well, such as `/app`, whether the machine has those or not.
+
+    Its root becomes an empty one, with everything of the machine's bound into it, since nothing can be added to a root that
+    is read-only.
+    """
+    prefix = list(sandbox.prefix)
+    at = prefix.index("--ro-bind")
+    assert prefix[at + 1 : at + 3] == ["/", "/"]
+    root = ["--tmpfs", "/"]
+    for entry in sorted(Path("/").iterdir()):
+        if str(entry) in places or str(entry) in {"/proc", "/dev"}:
+            continue
+        if entry.is_symlink():
+            root += ["--symlink", str(entry.readlink()), str(entry)]
+        else:
+            root += ["--ro-bind", str(entry), str(entry)]
+    if "/proc" not in prefix:
+        root += ["--ro-bind", "/proc", "/proc"]
+    bound: list[str] = []
+    for place, folder in places.items():
+        parent = Path(place).parent
+        # A folder of the machine is read-only, so nothing can be added to it either.
+        bound += ["--tmpfs", str(parent)] if parent != Path("/") and parent.is_dir() else []
+        bound += ["--bind", str(folder), place]
+    return replace(sandbox, prefix=(*prefix[:at], *root, *prefix[at + 3 :], *bound))
+
+
+def unmet_need(task: BenchTask, isolation: Isolation | None = None) -> str | None:
     """What the task needs and this machine has not, for people; None if it can run."""
+    if task.lacks:
+        return f"cannot be run here: it needs {'; '.join(task.lacks)}"
+    if task.foreign and isolation == "copy":
+        return f"cannot be run here: its scripts name {task.workdir}, which takes --isolation namespace"
     for need in task.needs:
         if fault := _unmet(need):
             return fault

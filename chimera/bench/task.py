@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from chimera.bench.foreign import Replay, feature_lacks, replay
 from chimera.bench.task_file import Table
 from chimera.errors import ConfigError
 
 SCHEMA_VERSION = "1.4"
+_SCHEMA_VERSIONS = ("1.0", "1.1", "1.2", "1.3", SCHEMA_VERSION)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*")
 _NEED = re.compile(r"(?P<program>[A-Za-z0-9][A-Za-z0-9._+-]*?)(?:>=(?P<version>\d+(?:\.\d+)*))?")
 # The verifier's is the default of the task schema; for agents the schema has none of use to us.
@@ -77,6 +79,14 @@ class BenchTask:
     """A text that every hidden file holds, so that a copy of them in training data is recognised."""
     expected_in_sight: bool
     """The values that the tests expect can be found in the workspace: the task is to carry them elsewhere."""
+    layers: tuple[tuple[Path, PurePosixPath], ...]
+    """Files and folders that make the start tree, and where in it they go; later ones over earlier ones."""
+    workdir: PurePosixPath
+    """Where the task's own words and scripts expect the tree."""
+    foreign: bool
+    """Written for containers: its scripts name `/app`, `/tests` and `/logs`, which only a namespace can give them."""
+    lacks: tuple[str, ...]
+    """What it needs and this runner has not, for people; it cannot be run here."""
     must_fail_canary: bool
     """The grader reports on a test that must fail, and its exit code must agree with the reward."""
     agent_timeout_s: float
@@ -91,8 +101,19 @@ class BenchTask:
 
     @property
     def workspace(self) -> Path:
-        """The tree the agent starts from."""
+        """The tree the agent starts from, of a task that was written for this runner."""
         return self.folder / "environment" / "workspace"
+
+    def original(self, path: str) -> Path:
+        """The file of the task that lies at this path of the start tree."""
+        for source, target in reversed(self.layers):
+            if source.is_dir() and PurePosixPath(path).is_relative_to(target):
+                found = source / PurePosixPath(path).relative_to(target)
+                if found.is_symlink() or found.exists():
+                    return found
+            elif PurePosixPath(path) == target:
+                return source
+        raise FileNotFoundError(path)
 
     @property
     def tests(self) -> Path:
@@ -103,6 +124,9 @@ class BenchTask:
     def solution(self) -> Path:
         """A solution that must be graded 1."""
         return self.folder / "solution"
+
+
+_WHOLE = (Artifact(path=PurePosixPath(), exclude=()),)
 
 
 def discover(path: Path) -> tuple[BenchTask, ...]:
@@ -156,13 +180,22 @@ def load_task(folder: Path) -> BenchTask:
     """
     folder = folder.resolve()
     root = Table.of_file(folder / "task.toml")
-    _check(root)
+    workspace = folder / "environment" / "workspace"
+    dockerfile = folder / "environment" / "Dockerfile"
+    foreign = not workspace.exists() and dockerfile.is_file()
+    if foreign:
+        root.one_of("schema_version", _SCHEMA_VERSIONS, root.text("version", SCHEMA_VERSION))
+        image = replay(dockerfile)
+        image.lacks += feature_lacks(root, folder)
+    else:
+        _check(root)
+        image = Replay(layers=[(workspace, PurePosixPath())])
     own = root.table("metadata").table("chimera")
     own.check_keys(_OWN_KEYS)
-    name = root.table("task").text("name")
+    name = root.table("task").text("name", f"foreign/{folder.name.lower()}" if foreign else None)
     if not _NAME.fullmatch(name):
         raise root.table("task").fault("name", f"is {name!r}; it must be ORG/NAME in lower case")
-    for needed in ("environment/workspace", "tests/test.sh"):
+    for needed in ("tests/test.sh",) if foreign else ("environment/workspace", "tests/test.sh"):
         if not (folder / needed).exists():
             raise ConfigError(
                 f"{folder}: {needed} is missing; this runner builds no images, it starts from that"
@@ -173,7 +206,11 @@ def load_task(folder: Path) -> BenchTask:
         suite=folder.parent.name,
         digest=_digest(folder),
         instruction=_instruction(folder / "instruction.md"),
-        artifacts=_artifacts(root),
+        artifacts=_artifacts(root, image.workdir) if not foreign else _WHOLE,
+        layers=tuple(image.layers),
+        workdir=image.workdir,
+        foreign=foreign,
+        lacks=tuple(dict.fromkeys(image.lacks)),
         needs=tuple(_need(own, text) for text in own.texts("needs")),
         protected=own.texts("protected"),
         window=own.whole("window"),
@@ -186,8 +223,8 @@ def load_task(folder: Path) -> BenchTask:
         must_fail_canary=own.flag("must_fail_canary"),
         agent_timeout_s=root.table("agent").seconds("timeout_sec", _AGENT_TIMEOUT_S),
         verifier_timeout_s=root.table("verifier").seconds("timeout_sec", _VERIFIER_TIMEOUT_S),
-        verifier_env=root.table("verifier").variables("env"),
-        solution_env=root.table("solution").variables("env"),
+        verifier_env={**image.variables, **root.table("verifier").variables("env")},
+        solution_env={**image.variables, **root.table("solution").variables("env")},
     )
 
 
@@ -218,11 +255,11 @@ def _check(root: Table) -> None:
         table.one_of("network_mode", ("no-network",), "no-network")
 
 
-def _artifacts(root: Table) -> tuple[Artifact, ...]:
+def _artifacts(root: Table, workdir: PurePosixPath) -> tuple[Artifact, ...]:
     listed = root.tables("artifacts", text_key="source")
-    workdir = PurePosixPath(root.table("environment").text("workdir", "/app"))
+    workdir = PurePosixPath(root.table("environment").text("workdir", str(workdir)))
     if listed is None:
-        return (Artifact(path=PurePosixPath(), exclude=()),)
+        return _WHOLE
     artifacts = []
     for entry in listed:
         entry.check_keys(("source", "exclude"), unsupported=("destination", "service"))

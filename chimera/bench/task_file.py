@@ -44,6 +44,10 @@ class Table:
                 hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
                 raise self.fault(key, f"is unknown; {hint}")
 
+    def has(self, key: str) -> bool:
+        """Whether the key is there, with any value but an empty one or none."""
+        return bool(self._values.get(key))
+
     def table(self, key: str) -> Table:
         """A table in this one; an empty one where it is missing."""
         value = self._values.get(key, {})

@@ -55,8 +55,20 @@ def _check_history(git: GitProgram, tree: Path) -> None:
 
 
 def copy_pristine(task: BenchTask, tree: Path) -> None:
-    """Copy the task's workspace as it is."""
-    shutil.copytree(task.workspace, tree, symlinks=True, ignore=shutil.ignore_patterns(_NOISE))
+    """Copy the task's files as they are."""
+    tree.mkdir()
+    for source, target in task.layers:
+        if source.is_dir():
+            shutil.copytree(
+                source,
+                tree / target,
+                symlinks=True,
+                ignore=shutil.ignore_patterns(_NOISE),
+                dirs_exist_ok=True,
+            )
+        else:
+            (tree / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, tree / target, follow_symlinks=False)
 
 
 def make_graded_tree(task: BenchTask, worked: Path, graded: Path) -> tuple[str, ...]:
@@ -82,7 +94,7 @@ def make_graded_tree(task: BenchTask, worked: Path, graded: Path) -> tuple[str, 
                 _place(worked / path, graded / path, within=graded)
     # Last, because what the agent left may lie where a folder of ours has to be.
     for path in mine - from_agent:
-        _place(task.workspace / path, graded / path, within=graded)
+        _place(task.original(path), graded / path, within=graded)
     _remove_emptied(graded, worked)
     return tuple(sorted(tampered))
 
