@@ -139,6 +139,7 @@ def _trial_result(job: FinishedJob, row: Row, folder: Path) -> dict[str, Any]:
         "source": row.suite,
         "task_checksum": row.task_digest.removeprefix("sha256:"),
         "config": {"task": {"path": row.task}, "trial_name": row.trial, "agent": {"name": row.agent}},
+        "started_at": row.started,
         "agent_info": {"name": row.agent, "version": row.version, "model_info": _model_info(row.model)},
     }
     if row.tokens is not None:
@@ -156,8 +157,7 @@ def _trial_result(job: FinishedJob, row: Row, folder: Path) -> dict[str, Any]:
             "exception_type": row.error.kind,
             "exception_message": row.error.message,
             "exception_traceback": "",
-            # Rows carry no time of day; readers want one.
-            "occurred_at": "1970-01-01T00:00:00Z",
+            "occurred_at": row.started,
         }
     return result
 
@@ -172,7 +172,7 @@ def _model_info(model: str | None) -> Mapping[str, str] | None:
 def _job_result(job: FinishedJob) -> dict[str, Any]:
     return {
         "id": str(uuid.uuid5(_NAMES, job.record.job)),
-        "started_at": "1970-01-01T00:00:00Z",
+        "started_at": min((row.started for row in job.rows), default=""),
         "n_total_trials": len(job.record.planned),
         "stats": {
             "n_completed_trials": len(job.rows),

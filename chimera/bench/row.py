@@ -121,6 +121,8 @@ class Row:
     """What the agent's commands could reach."""
     comparable: bool = True
     """Limits were those of the task."""
+    started: str = ""
+    """When the trial was begun, in UTC, ISO 8601."""
     tries: int = 1
     """How often the trial was begun, until the provider and the machine held."""
     reward: float | None = None

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,6 +66,7 @@ class Trial:
     """Told at the beginning of each phase."""
     seconds: dict[Phase, float] = field(default_factory=dict)
     phase: Phase = "setup"
+    started: str = ""
 
     @property
     def name(self) -> str:
@@ -77,7 +79,8 @@ class Trial:
         Raises:
             ConfigError: the agent cannot work with its settings, on this task or any other.
         """
-        if lack := unmet_need(self.task):
+        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+        if lack := unmet_need(self.task, self.isolation):
             return self.row("skipped", error=self.error("unmet_need", lack))
         try:
             self.folder.mkdir(parents=True)
@@ -107,6 +110,7 @@ class Trial:
             arm=self.arm or self.agent.name,
             network=self.network,
             comparable=self.timeout_multiplier == 1,
+            started=self.started,
             tries=self.tries,
             seconds={phase: round(spent, 3) for phase, spent in self.seconds.items()},
             **{"model": self.agent.model, **known},

@@ -86,7 +86,7 @@ def test_a_row_has_every_field_in_the_order_of_the_documentation(make_task: Make
             "isolation",
             "status",
         ),
-        *("seed", "arm", "version", "network", "comparable", "tries"),
+        *("seed", "arm", "version", "network", "comparable", "started", "tries"),
         *("reward", "passed", "stop_reason", "tampered", "error", "claimed_done", "files_changed", "steps"),
         *("tokens", "cost_usd", "context", "seconds", "run_dir"),
     ]

@@ -40,7 +40,7 @@ def job(task: BenchTask, agent: BenchAgent, output: Path, **known: Any) -> Job:
 
 
 def plain(row: Row) -> dict[str, Any]:
-    return {key: value for key, value in row.fields().items() if key not in {"seconds", "run_dir"}}
+    return {key: value for key, value in row.fields().items() if key not in {"seconds", "run_dir", "started"}}
 
 
 def test_trials_at_once_come_to_the_same_as_trials_in_turn(make_task: MakeTask, tmp_path: Path) -> None:
