@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -197,7 +198,7 @@ def play(cell: Cell) -> Outcome:
     )
     with private_folder("context") as desk:
         _lay_out(instance.files, desk / "app")
-        with _agent_parts(desk, instance) as parts:
+        with _parts(desk, instance) as parts:
             agent = Agent(
                 model=model,
                 budget=arm.budget(cell.window),
@@ -239,31 +240,27 @@ def _outcome(
     )
 
 
-class _agent_parts:  # noqa: N801  (used like a function)
-    """Real tools over a folder, for the parts of an agent that do not vary."""
-
-    def __init__(self, desk: Path, instance: Instance) -> None:
-        self._desk, self._instance = desk, instance
-
-    def __enter__(self) -> dict[str, Any]:
-        app, files = self._desk / "app", RunFiles(self._desk / "run")
-        self._runner = CommandRunner(
-            root=app,
-            sandbox=Sandbox(level="danger-full-access", backend="none", missing=()),
-            environment={"PATH": search_path(), "HOME": str(self._desk), "LC_ALL": "C.UTF-8", "TZ": "UTC"},
-            spool_dir=files.spool,
-        )
-        workspace, known = Workspace.open(app, run_dir=files.path), KnownFiles()
-        tools = default_tools(workspace, self._runner, known=known)
-        return {
-            "tools": ToolSet([*tools, *_extra_tools(self._instance.extra_tools)]),
+@contextmanager
+def _parts(desk: Path, instance: Instance) -> Iterator[dict[str, Any]]:
+    """Real tools over a folder: the parts of an agent that do not vary."""
+    app, files = desk / "app", RunFiles(desk / "run")
+    runner = CommandRunner(
+        root=app,
+        sandbox=Sandbox(level="danger-full-access", backend="none", missing=()),
+        environment={"PATH": search_path(), "HOME": str(desk), "LC_ALL": "C.UTF-8", "TZ": "UTC"},
+        spool_dir=files.spool,
+    )
+    workspace, known = Workspace.open(app, run_dir=files.path), KnownFiles()
+    tools = default_tools(workspace, runner, known=known)
+    try:
+        yield {
+            "tools": ToolSet([*tools, *_extra_tools(instance.extra_tools)]),
             "workspace": workspace,
             "files": files,
             "known": known,
         }
-
-    def __exit__(self, *_: object) -> None:
-        self._runner.close()
+    finally:
+        runner.close()
 
 
 def _lay_out(files: Mapping[str, str], folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import mean, median
 
 from chimera.bench.context_run import INFINITE, Outcome
@@ -34,7 +35,7 @@ class Bar:
     figures: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Report:
     """Outcomes, added up. All results are scripted."""
 
@@ -82,7 +83,7 @@ class Report:
 
     def twin(self, outcome: Outcome) -> Outcome | None:
         """The same task, policy and seed in a window without end."""
-        return self._twins().get((outcome.cell.task, outcome.cell.policy, outcome.cell.seed))
+        return self._twins.get((outcome.cell.task, outcome.cell.policy, outcome.cell.seed))
 
     def share(self, arm: str, window: int, suites: Iterable[str]) -> float | None:
         """Solved share; None where nothing was played."""
@@ -98,6 +99,7 @@ class Report:
         ]
         return median(ratios) if ratios else None
 
+    @cached_property
     def _twins(self) -> dict[tuple[str, str, int], Outcome]:
         return {(o.cell.task, o.cell.policy, o.cell.seed): o for o in self.of(arm=ANY_ARM)}
 
