@@ -46,13 +46,13 @@ def swallows_everything(node: ast.AST) -> bool:
     return broad and not cleans_up
 
 
-def test_everything_is_caught_only_in_the_last_line_of_the_command_line() -> None:
+def test_everything_is_caught_only_around_a_trial_and_in_the_last_line_of_the_command_line() -> None:
     broad = {
         str(path.relative_to(ROOT))
         for path in MODULES
         if any(map(swallows_everything, ast.walk(ast.parse(path.read_text(encoding="utf-8")))))
     }
-    assert broad == {"chimera/cli/entry.py"}
+    assert broad == {"chimera/bench/trial.py", "chimera/cli/entry.py"}
 
 
 @pytest.mark.parametrize("module", [chimera, testing], ids=lambda module: module.__name__)

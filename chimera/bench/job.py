@@ -86,8 +86,8 @@ class Job:
     def run(self) -> Report:
         """Run all trials and write `job.json`, `results.jsonl`, `summary.json` and the logs in `trials/`.
 
-        An interruption ends the job: the report says so and each trial that had begun has a row. A bug of chimera ends it as
-        well: the trial gets a row, then the bug surfaces. A bug of an agent is a row like any other.
+        An interruption ends the job: the report says so and each trial that had begun has a row. A bug of an agent is a
+        failed trial, one of ours a trial without a grade; `fault.txt` in its folder has the trace.
 
         Raises:
             ConfigError: the agent can never do one of the tasks, the output folder holds other results or another
@@ -217,8 +217,6 @@ class _Run:
         self.rows[row.trial] = row
         self.job.on_row(row)
         self.interrupted = self.interrupted or row.status == "interrupted"
-        if finished.fault is not None:
-            raise finished.fault
 
 
 def _set_aside(folder: Path) -> None:

@@ -6,7 +6,7 @@ import errno
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,10 +88,13 @@ class Trial:
                 return self._live(desk)
         except ConfigError:
             raise
-        except (ChimeraError, OSError, MemoryError) as fault:
-            if not _is_of_machine(fault):
-                raise
+        except Exception as fault:  # noqa: BLE001  (one odd trial must not cost a job of hours; the row tells it)
+            self._keep_trace()
             return self.row("infra_error", error=self.error(type(fault).__name__, str(fault)))
+
+    def _keep_trace(self) -> None:
+        with suppress(OSError):
+            (self.folder / "fault.txt").write_text(traceback.format_exc(), encoding="utf-8")
 
     def row(self, status: Status, **known: Any) -> Row:
         """The row of this trial."""
@@ -147,7 +150,7 @@ class Trial:
         except Exception as fault:
             if _is_of_machine(fault):
                 raise
-            (desk.logs / "fault.txt").write_text(traceback.format_exc(), encoding="utf-8")
+            self._keep_trace()
             return Work(fault=f"{type(fault).__name__}: {fault} (see fault.txt)")
 
     def _limited_task(self) -> BenchTask:

@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -34,11 +33,10 @@ _GRACE_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A trial and what came of it. With a fault, the row is the last thing that can be said."""
+    """A trial and what came of it."""
 
     trial: Trial
     row: Row
-    fault: BaseException | None = None
 
 
 class Workers(Protocol):
@@ -100,21 +98,12 @@ class InTurn:
             return Finished(trial=trial, row=trial.run())
         except KeyboardInterrupt:
             return Finished(trial=trial, row=trial.row("interrupted"))
-        except ConfigError:
-            raise
-        except BaseException as fault:  # noqa: BLE001  (handed on with the row that says where)
-            row = trial.row("agent_error", error=trial.error(type(fault).__name__, str(fault)))
-            return Finished(trial=trial, row=row, fault=fault)
 
     def stop(self) -> None:
         self._waiting = None
 
     def close(self) -> None:
         pass
-
-
-class CrashError(RuntimeError):
-    """A bug in a process of its own; the text is its trace."""
 
 
 class InProcesses:
@@ -180,9 +169,6 @@ class InProcesses:
                 return Finished(trial=trial, row=said[0])
             case "config":
                 raise ConfigError(said[0])
-            case "bug":
-                row = trial.row("agent_error", error=trial.error(said[0], said[1]))
-                return Finished(trial=trial, row=row, fault=CrashError(said[2]))
             case _:
                 return Finished(trial=trial, row=trial.row("infra_error", error=trial.error("lost", said[0])))
 
@@ -237,8 +223,6 @@ def _outcome(trial: Trial, delay_s: float) -> tuple[Any, ...]:
         return "row", trial.row("interrupted")
     except ConfigError as fault:
         return "config", str(fault)
-    except BaseException as fault:  # noqa: BLE001  (told to the parent, which raises it)
-        return "bug", type(fault).__name__, str(fault), traceback.format_exc()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

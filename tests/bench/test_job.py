@@ -10,8 +10,9 @@ import pytest
 from chimera.bench.agents import BenchAgent, Chimera, Desk, NoOp, Oracle, Work
 from chimera.bench.job import Arm, Job, new_output
 from chimera.bench.report import Report
-from chimera.bench.row import Row
+from chimera.bench.row import Phase, Row
 from chimera.bench.task import BenchTask
+from chimera.bench.trial import Trial
 from chimera.errors import ConfigError, RecordError
 from chimera.testing import ScriptedModel, call
 
@@ -159,6 +160,24 @@ def test_a_bug_in_an_agent_is_a_failed_trial_and_the_job_goes_on(make_task: Make
     }
     trace = (tmp_path / "out" / "trials" / "mini.raising.3" / "fault.txt").read_text()
     assert "raise self.fault" in trace
+
+
+def test_a_bug_outside_the_agent_costs_one_trial_its_grade(make_task: MakeTask, tmp_path: Path) -> None:
+    def break_once(trial: Trial, phase: Phase) -> None:
+        if (trial.attempt, phase) == (1, "verify"):
+            raise ZeroDivisionError("oops")
+
+    arms = (Arm.of(NoOp()),)
+    report = Job(
+        tasks=(make_task(),),
+        arms=arms,
+        output=tmp_path / "out",
+        isolation="copy",
+        attempts=2,
+        on_phase=break_once,
+    ).run()
+    assert [(row.status, row.reward) for row in report.rows] == [("infra_error", None), ("graded", 0)]
+    assert "ZeroDivisionError: oops" in (tmp_path / "out/trials/mini.noop.1/fault.txt").read_text()
 
 
 def test_what_one_run_learns_the_next_does_not_know(make_task: MakeTask, tmp_path: Path) -> None:
