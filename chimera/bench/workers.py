@@ -117,6 +117,7 @@ class InProcesses:
         self._on_phase = on_phase
         self._context = multiprocessing.get_context("spawn")
         self._running: dict[Connection, tuple[Trial, SpawnProcess]] = {}
+        self._stopping = False
 
     @property
     def free(self) -> bool:
@@ -169,10 +170,14 @@ class InProcesses:
                 return Finished(trial=trial, row=said[0])
             case "config":
                 raise ConfigError(said[0])
+            case _ if self._stopping:
+                # It was ended before it could even begin to listen.
+                return Finished(trial=trial, row=trial.row("interrupted"))
             case _:
                 return Finished(trial=trial, row=trial.row("infra_error", error=trial.error("lost", said[0])))
 
     def stop(self) -> None:
+        self._stopping = True
         for _, process in self._running.values():
             process.terminate()
 

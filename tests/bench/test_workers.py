@@ -15,7 +15,7 @@ from chimera.bench.results import read_rows
 from chimera.bench.row import Phase, Row
 from chimera.bench.task import BenchTask
 from chimera.bench.trial import Trial
-from chimera.bench.workers import InTurn
+from chimera.bench.workers import InProcesses, InTurn
 from chimera.config import process_environment
 from chimera.core.messages import Usage
 from chimera.core.state import StopReason
@@ -93,6 +93,16 @@ def content(file: Path) -> str:
         return file.read_bytes().decode(errors="replace")
     except OSError:
         return ""
+
+
+def test_a_process_that_is_ended_as_it_starts_was_interrupted(make_task: MakeTask, tmp_path: Path) -> None:
+    workers = InProcesses(2, lambda trial, phase: None)
+    for trial in job(make_task(), NoOp(), tmp_path / "out", attempts=2)._trials(tmp_path / "out"):
+        workers.start(trial)
+    workers.stop()
+    assert {workers.next().row.status for _ in range(2)} <= {"interrupted", "graded"}
+    assert not workers.busy
+    workers.close()
 
 
 def test_a_setting_that_cannot_be_ends_the_job_from_another_process(
