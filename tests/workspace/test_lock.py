@@ -56,6 +56,26 @@ def test_a_killed_run_frees_the_workspace(tmp_path: Path) -> None:
             pass
 
 
+def test_a_child_that_a_killed_run_was_just_starting_is_waited_for(tmp_path: Path) -> None:
+    forking = HOLDER.replace(
+        'print("held", flush=True)',
+        "import os, time; os.fork() or (time.sleep(0.3), os._exit(0)); print('held', flush=True)",
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", forking, str(tmp_path / "state"), str(tmp_path)],
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        holder.kill()
+        holder.wait()
+        with workspace_lock(tmp_path / "state", tmp_path, "next"):
+            pass
+
+
 def test_the_end_of_a_run_frees_the_workspace(tmp_path: Path) -> None:
     for run in ("first", "second"):
         with workspace_lock(tmp_path / "state", tmp_path, run):
