@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -118,17 +120,32 @@ def sweep(
     """
     ordered = sorted(cells)
     outcomes: list[Outcome] = []
-    with ProcessPoolExecutor(max_workers=workers, initializer=_prepare) as pool:
-        for outcome in pool.map(_play, ordered, chunksize=max(1, min(16, len(ordered) // (4 * workers)))):
-            outcomes.append(outcome)
-            on_outcome(outcome)
+    chunk = max(1, min(16, len(ordered) // (4 * workers)))
+    with ProcessPoolExecutor(max_workers=workers, initializer=_prepare, initargs=(os.getpid(),)) as pool:
+        try:
+            for outcome in pool.map(_play, ordered, chunksize=chunk):
+                outcomes.append(outcome)
+                on_outcome(outcome)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return outcomes
 
 
-def _prepare() -> None:
-    """Work in memory where there is such a place: the tools make every file durable, which a disk takes its time for."""
+def _prepare(parent: int) -> None:
+    """Work in memory where there is such a place: the tools make every file durable, which a disk takes its time for.
+
+    And end with the process that started this one, however that ends.
+    """
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK):
         tempfile.tempdir = str(_MEMORY)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _play(cell: Cell) -> Outcome:

@@ -45,10 +45,11 @@ def context(  # noqa: PLR0913  (a command has the options it has)
 ) -> int:
     """Compare ways to keep a history in a window, by scripted policies in the real loop. No model is asked.
 
-    Exit code: 0 every bar that could be judged holds, 1 one does not, 2 usage.
+    Exit code: 0 every bar that could be judged holds, 1 one does not, 2 usage, 130 interrupted.
     """
     from chimera.bench.context_table import Report
     from chimera.bench.context_track import Selection, sweep
+    from chimera.cli.signals import stop_signals
 
     given: dict[str, Any] = {
         "tasks": tool_names(tasks),
@@ -68,7 +69,8 @@ def context(  # noqa: PLR0913  (a command has the options it has)
         done.append(outcome)
         output.terminal.transient(f"[{len(done)}/{len(cells)}] {outcome.cell.task}: {outcome.cell.arm}")
 
-    report = Report(sweep(cells, workers=jobs or os.cpu_count() or 1, on_outcome=told))
+    with stop_signals():
+        report = Report(sweep(cells, workers=jobs or os.cpu_count() or 1, on_outcome=told))
     if save is not None:
         _save(report, save)
     bars = report.bars()
