@@ -11,7 +11,7 @@ from typing import Any
 
 from chimera import __version__
 from chimera.checkpoints import Checkpoints
-from chimera.config import Config, Mode, process_environment, state_dir
+from chimera.config import Config, Mode, config_path, process_environment, state_dir
 from chimera.core.agent import Agent, Verify
 from chimera.core.compaction import Compactor, compact
 from chimera.core.context_budget import (
@@ -95,12 +95,13 @@ def open_session(
         allow_git_write=config.allow_git_write,
         required=mode in {"auto", "plan"},
         environment=process_environment(),
-    ).narrowed(hidden=hidden)
+    )
     run_id = earlier.name if earlier else new_run_id()
     with ExitStack() as stack:
         stack.enter_context(workspace_lock(home, root, run_id))
         record = RunDirectory.reopen(earlier) if earlier else RunDirectory.create(home, run_id)
         stack.callback(record.close)
+        sandbox = sandbox.narrowed(hidden=(*hidden, *_private_folders(home, root, sandbox)))
         record.redactor = Redactor(known_secrets(process_environment(), config.model_options, root))
         runner = CommandRunner(
             root=root,
@@ -285,13 +286,19 @@ class Session:
             notices.append(".chimera.toml is not read: nothing in a repository configures chimera.")
         if self.repository is None:
             notices.append("Not a git repository: the run works, and its own record shows what it changed.")
-        if self.sandbox.backend == "none" and self.config.sandbox != "danger-full-access":
-            notices += self.sandbox.missing
-        if self.sandbox.backend == "landlock":
-            notices.append(
-                "Commands are confined by Landlock, which holds less than bubblewrap: see chimera doctor."
-            )
+        if self.config.sandbox != "danger-full-access":
+            notices += [f"Sandbox: {loss}" for loss in self.sandbox.missing]
         return tuple(notices)
+
+
+def _private_folders(home: Path, root: Path, sandbox: Sandbox) -> tuple[Path, ...]:
+    """Folders of chimera itself that no command needs to see: records, and snapshots of other workspaces."""
+    if sandbox.backend != "bwrap":
+        return ()
+    folders = (home, config_path(process_environment()).parent)
+    return tuple(
+        folder for folder in folders if folder.is_dir() and not root.is_relative_to(folder.resolve())
+    )
 
 
 def make_budget(config: Config, model: Model, calibration: Calibration) -> ContextBudget:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -107,3 +108,23 @@ def test_a_run_records_where_it_began_and_every_event_once(root: Path, tmp_path:
     assert events[0]["start_tree"]
     assert [file.path for file in result.files_changed] == ["log.txt"]
     assert not (Path(result.run_dir) / "spool").exists()
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+def test_commands_see_neither_records_nor_snapshots(root: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    look = call("shell", command=f"ls -A {state} | wc -l")
+    model = ScriptedModel([look, text("done")], window=32_000)
+    result = chimera.run("go", workspace=root, state=state, model=model, mode="auto")
+    assert result.answer == "done"
+    assert model.requests[1].messages[-1].content.splitlines()[-1] == "0"
+
+
+def test_what_the_sandbox_lacks_is_said(root: Path, tmp_path: Path) -> None:
+    result = chimera.run(
+        "go", workspace=root, state=tmp_path / "state", model=steps(1), mode="auto", allow_git_write=True
+    )
+    assert result.answer == "done"
+    events = list(read_events(find_run(tmp_path / "state", None)))
+    for loss in events[0]["sandbox"]["missing"]:
+        assert any(loss in warning for warning in result.warnings)

@@ -86,7 +86,7 @@ class ToolSet:
             tool = self._find(name)
             values = check_arguments(_parsed(arguments, tool), tool.parameters, tool=name)
             if tool.effect == "edit":
-                self._check_marks(arguments)
+                self._check_marks(json.dumps(values, ensure_ascii=False))
             if self._approve is not None:
                 self._approve(tool, values)
             return _run(tool, values)

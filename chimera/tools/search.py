@@ -48,7 +48,12 @@ def search_tool(workspace: Workspace, *, ripgrep: Path | None = None, use_ripgre
         glob: Annotated[str | None, "Such as *.py"] = None,
     ) -> ToolOutput:
         place = workspace.locate(path or ".")
-        if workspace.kind(place) == "missing":
+        kind = workspace.kind(place)
+        if kind == "other":
+            raise ToolError(
+                f"{place.name!r} is neither a file nor a folder, so there is nothing to search in it."
+            )
+        if kind == "missing":
             raise ToolError(
                 f"There is nothing at {place.name!r} to search. List the folder above it with search."
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -55,11 +56,14 @@ class OutputBuffer:
 
     def discard(self) -> None:
         """Forget everything, the file too."""
-        if self._spool is not None:
-            self._spool.close()
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-        self._spool = self._path = None
+        spool, path, self._spool, self._path = self._spool, self._path, None, None
+        # Where the disk is full, closing tries to write what is left, and fails again.
+        with suppress(OSError):
+            if spool is not None:
+                spool.close()
+        with suppress(OSError):
+            if path is not None:
+                path.unlink(missing_ok=True)
 
     def _open(self) -> None:
         # A full or missing disk costs the whole output, never the command.
