@@ -52,7 +52,9 @@ class Work:
     stop_reason: str | None = None
     """As of a run. None for an agent that is no run and just ended."""
     fault: str | None = None
-    """Why the trial says nothing about the agent's skill, if so."""
+    """What broke the agent, if something did."""
+    skipped: str | None = None
+    """Why it did not even begin, where that says nothing about its skill."""
     run: RunResult | None = None
 
 
@@ -158,6 +160,10 @@ class Chimera:
     def work(self, task: BenchTask, desk: Desk) -> Work:
         if desk.isolation == "docker":
             raise ConfigError("chimera's own tools do not run in containers yet; use --isolation namespace")
+        if task.has_prior_context:
+            return Work(
+                skipped="the task begins in the middle (trajectory.json), and this runner begins at the start"
+            )
         meant = {
             "window": task.window,
             "max_steps": task.max_steps,

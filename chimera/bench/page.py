@@ -39,9 +39,9 @@ h2{font-size:1.15rem;margin:2.2rem 0 .7rem}h3{font-size:1rem;margin:0 0 .4rem}
 table{border-collapse:collapse;width:100%;font-size:.875rem;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line);vertical-align:top}
 tbody tr:last-child>*{border-bottom:0}thead th{background:var(--card);font-weight:600;color:var(--soft)}
-th:first-child,td:first-child,.text{text-align:left}td.text:last-child{white-space:normal;min-width:10rem;overflow-wrap:anywhere}
+th:first-child,td:first-child,.text{text-align:left}td.text:last-child{white-space:normal;min-width:6rem;overflow-wrap:anywhere}
 .plots{margin-top:.7rem;display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem}
-figure.bars{max-width:44rem}figure{margin:0;padding:1rem;background:var(--card);border:1px solid var(--line);border-radius:.5rem}
+figure.bars{max-width:32rem}details{margin-top:1.6rem}figure{margin:0;padding:1rem;background:var(--card);border:1px solid var(--line);border-radius:.5rem}
 .plot{display:block;width:100%;height:auto;overflow:visible}
 .plot text{font:13px system-ui,sans-serif;fill:var(--soft)}.plot .axis,.plot .tip{fill:var(--ink)}
 .grid{stroke:var(--line);stroke-width:1;fill:none}.line{fill:none;stroke:currentColor;stroke-width:2}
@@ -214,7 +214,7 @@ def _token_plot(suites: Sequence[Aggregate]) -> str:
     used = [name for name in TOKEN_CLASSES if any(one.tokens[name] for one in with_tokens)]
     bars = [
         Bar(
-            label=one.label,
+            label=f"{one.suite} · {one.label}",
             parts=tuple(
                 (n, one.tokens[name], f"{one.tokens[name]:,} {_CLASSES[name]}")
                 for n, name in enumerate(TOKEN_CLASSES)

@@ -116,6 +116,11 @@ class BenchTask:
         raise FileNotFoundError(path)
 
     @property
+    def has_prior_context(self) -> bool:
+        """An agent is to go on from a conversation that comes with the task."""
+        return (self.folder / "trajectory.json").is_file()
+
+    @property
     def tests(self) -> Path:
         """The hidden tests."""
         return self.folder / "tests"

@@ -162,6 +162,8 @@ class Trial:
         )
 
     def _judge(self, work: Work, tree: Path) -> Row:
+        if work.skipped:
+            return self.row("skipped", error=self.error("not_begun", work.skipped))
         known = _known(work)
         status: Status = "agent_error" if work.fault else _STATUS.get(work.stop_reason or "", "graded")
         if status != "graded":

@@ -194,6 +194,11 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
         raise ConfigError("--resume needs --output DIR: the folder of the job to go on with")
     if not 0 < timeout_multiplier < float("inf"):
         raise ConfigError(f"--timeout-multiplier is {timeout_multiplier}; it must be above 0")
+    if html is not None:
+        from chimera.bench.statistics import require_scipy
+
+        # Told now rather than after hours of trials.
+        require_scipy()
     folder = output_folder or new_output(state_dir())
     level = available_isolation(None if isolation == "auto" else isolation)
     arms = _arms(agent, given, sweep, priced=job_max_cost is not None)

@@ -462,6 +462,18 @@ def test_the_settings_of_the_agent_win_over_those_of_the_task(
     assert (as_given.context.window, as_given.stop_reason) == (24_000, "answered")
 
 
+def test_a_task_that_begins_in_the_middle_is_not_run_from_its_start(
+    make_task: MakeTask, run_trial: RunTrial
+) -> None:
+    task = make_task({"trajectory.json": "{}"})
+    model = ScriptedModel([call("shell", command="echo 4 >answer.txt"), text("done")], window=32_000)
+    row = run_trial(task, agent=Chimera(model_choice=model))
+    assert (row.status, row.reward, len(model.requests)) == ("skipped", None, 0)
+    assert row.error is not None
+    assert "begins in the middle (trajectory.json)" in row.error.message
+    assert run_trial(task, folder="oracle").passed
+
+
 def test_stopping_at_a_limit_is_graded(make_task: MakeTask, run_trial: RunTrial) -> None:
     model = ScriptedModel([call("shell", command="echo 4 >answer.txt")], window=32_000)
     row = run_trial(make_task(), agent=Chimera(model_choice=model, options={"max_steps": 1}))
