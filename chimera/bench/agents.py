@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 from chimera.api import run
 from chimera.bench.isolation import (
-    FIXED,
     Isolation,
     Network,
     clean_environment,
@@ -117,7 +116,7 @@ def run_script(command: str, name: str, variables: Mapping[str, str], task: Benc
             desk.folder,
             image=task.folder / "environment",
             network=desk.network,
-            variables={"HOME", "TMPDIR", *FIXED, *variables},
+            variables=environment,
         ) as sandbox,
         command_runner(_placed(task, sandbox, desk), desk.tree, environment) as runner,
     ):

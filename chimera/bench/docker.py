@@ -6,10 +6,11 @@ import hashlib
 import secrets
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from chimera.config import process_environment
 from chimera.errors import SandboxUnavailableError
 from chimera.workspace.sandbox import Sandbox
 
@@ -37,14 +38,14 @@ def check_engine() -> str:
 
 
 @contextmanager
-def container(image: Path, root: Path, *, network: str, variables: Iterable[str] = ()) -> Iterator[Sandbox]:
+def container(image: Path, root: Path, *, network: str, variables: Mapping[str, str]) -> Iterator[Sandbox]:
     """A container that sees `root` at its own path and nothing else of this machine, gone after the block.
 
     Args:
         image: folder with a Dockerfile.
         root: a real path.
         network: as docker calls it.
-        variables: environment variables that are handed on to every command.
+        variables: the environment of every command, beside what the image sets.
 
     Raises:
         SandboxUnavailableError: the image cannot be built or started.
@@ -64,14 +65,20 @@ def container(image: Path, root: Path, *, network: str, variables: Iterable[str]
         timeout_s=_BUILD_TIMEOUT_S,
         fault=f"the image of {str(image)!r} cannot be started",
     )
-    handed = [part for variable in variables for part in ("--env", variable)]
+    handed = [part for key, value in variables.items() for part in ("--env", f"{key}={value}")]
+    # The client finds its engine by these; commands in the container see none of them.
+    own = [
+        f"{key}={value}"
+        for key, value in process_environment().items()
+        if key == "HOME" or key.startswith("DOCKER_")
+    ]
     try:
         yield Sandbox(
             level="danger-full-access",
             backend="none",
             missing=(),
             # The shell goes where the command would have been started: `exec` knows no current folder of ours.
-            prefix=("docker", "exec", "--interactive", *handed, name),
+            prefix=("env", *own, shutil.which("docker") or "docker", "exec", "--interactive", *handed, name),
             inner=("sh", "-c", 'cd "$0" && exec "$@"', str(root / "app")),
         )
     finally:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimera.bench.isolation import (
-    FIXED,
     Isolation,
     clean_environment,
     command_runner,
@@ -63,10 +62,9 @@ def grade(task: BenchTask, worked: Path, *, isolation: Isolation, logs: Path) ->
                 "LOGS_DIR": str(desk / "logs"),
             },
         )
-        handed = {"APP_DIR", "TESTS_DIR", "LOGS_DIR", "HOME", "TMPDIR", *FIXED, *task.verifier_env}
         try:
             with (
-                confinement(isolation, desk, image=task.tests, variables=handed) as sandbox,
+                confinement(isolation, desk, image=task.tests, variables=environment) as sandbox,
                 command_runner(_placed(task, sandbox, desk), app, environment) as runner,
             ):
                 done = runner.run(_RUN_TESTS, task.verifier_timeout_s)

@@ -98,7 +98,7 @@ def confinement(
     *,
     image: Path,
     network: Network = "none",
-    variables: Iterable[str] = (),
+    variables: Mapping[str, str],
 ) -> Iterator[Sandbox]:
     """What wraps the commands of a trial whose files lie in `root`, for the block.
 
@@ -107,7 +107,7 @@ def confinement(
         root: all that commands may write. A real path.
         image: folder with the Dockerfile that `docker` builds.
         network: what commands can reach.
-        variables: names of environment variables that commands in a container get as well.
+        variables: the environment of the commands, of which a container gets all but `PATH`.
 
     Raises:
         SandboxUnavailableError: it cannot be had.
@@ -118,7 +118,8 @@ def confinement(
         case "copy":
             yield Sandbox(level="danger-full-access", backend="none", missing=())
         case "docker":
-            with container(image, root, network=network, variables=variables) as sandbox:
+            inside = {key: value for key, value in variables.items() if key != "PATH"}
+            with container(image, root, network=network, variables=inside) as sandbox:
                 yield sandbox
         case _:
             assert_never(isolation)
