@@ -45,11 +45,11 @@ class Report:
         """The tables as Markdown."""
         parts = [f"Scripted policies only; {len(self.outcomes):,} runs, seeds {self._seeds()}."]
         parts += [
-            f"Solved, suites {' and '.join(suites)}:\n\n{self._solved(suites)}"
+            f"Solved, {' and '.join(suites)}:\n\n{self._solved(suites)}"
             for suites in (("context",), ("long",), ("tools", "basics"))
             if any(outcome.suite in suites for outcome in self.outcomes)
         ]
-        parts.append(f"Prices and invariants, suites {' and '.join(SUITES)}:\n\n{self._prices()}")
+        parts.append(f"Prices and invariants, {' and '.join(SUITES)}:\n\n{self._prices()}")
         if self.of(arm=SUMMARY_ARMS[0]):
             parts.append(f"Summarisers at {SUMMARY_WINDOW:,} tokens, by policy:\n\n{self._summaries()}")
         return "\n\n".join(parts)
@@ -115,7 +115,7 @@ class Report:
         for arm in ARMS:
             counts = []
             for window in windows:
-                found = self.of(arm=arm, window=window, suites=suites)
+                found = _of_main_table(self.of(arm=arm, window=window, suites=suites))
                 counts.append(f"{sum(o.solved for o in found)}/{len(found)}" if found else "-")
             rows.append([arm, *counts])
         endless = self.of(arm=ANY_ARM, window=INFINITE, suites=suites)
@@ -141,7 +141,7 @@ class Report:
         ]
         rows = []
         for arm in ARMS:
-            found = [outcome for outcome in self.of(arm=arm, suites=SUITES) if outcome.steps]
+            found = [o for o in _of_main_table(self.of(arm=arm, suites=SUITES)) if o.steps]
             if not found:
                 continue
             longer = [o.steps / t.steps for o in found if o.solved and (t := self.twin(o)) and t.solved]
@@ -260,6 +260,11 @@ def _forced(report: Report) -> Iterable[Bar]:
             figures=f"peak {least:,} for a window of {task.window:,}; compactions at least "
             f"{min(counts) if counts else 'unknown'}, {task.min_compactions} declared",
         )
+
+
+def _of_main_table(found: list[Outcome]) -> list[Outcome]:
+    """Those of the policies that play a task in all arms."""
+    return [outcome for outcome in found if outcome.cell.policy in POLICIES[outcome.cell.task]]
 
 
 def _kept(found: list[Outcome], missing: str) -> str:
