@@ -126,7 +126,10 @@ GOOD: dict[str, Any] = {"path": "p", "entries": [{"name": "n", "kind": "a"}]}
         ({"count": "many"}, "count must be of type integer, not a string."),
         ({"share": "nan"}, "share must be of type number, not a string."),
         ({"share": float("inf")}, "share must be of type number, not a number."),
-        ({"nmaes": []}, "Unknown argument 'nmaes'; the arguments are: path, entries, count, share, on, names."),
+        (
+            {"nmaes": []},
+            "Unknown argument 'nmaes'; the arguments are: path, entries, count, share, on, names.",
+        ),
     ],
 )
 def test_a_refusal_names_the_place_and_what_belongs_there(change: dict[str, Any], message: str) -> None:
