@@ -38,7 +38,8 @@ def test_a_turn_keeps_its_cap_or_shrinks_each_result_to_a_line(results: list[str
     assert [m.tool_call_id for m in admitted] == [c.id for c in message.tool_calls]
     lines = [m for m in admitted if m.content.startswith("[ran ")]
     total = COUNTER.message(message) + sum(COUNTER.message(m) for m in admitted if m not in lines)
-    assert total <= max(cap, COUNTER.message(message) + 8 * len(admitted))
+    # A line each, with what a message costs around it, is the least that a turn can be cut to.
+    assert total <= max(cap, COUNTER.message(message) + 42 * len(admitted))
     for output, m in zip(outputs, admitted, strict=True):
         assert m.content == output.text or (
             output.text in store.texts and "in full: @run/outputs/" in m.content
