@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -107,9 +108,11 @@ def test_what_cannot_be_tried_here_is_no_fault_and_not_in_order(tmp_path: Path) 
 
 
 def test_the_cheat_of_the_check_gets_nothing_from_a_real_task(
-    isolation: Isolation, run_trial: RunTrial
+    isolation: Isolation, run_trial: RunTrial, tmp_path: Path
 ) -> None:
-    row = run_trial(load_task(OFF_BY_ONE), isolation, Cheat())
+    # Under a name of its own, so that no other copy of the project on this machine gives its solution away.
+    folder = shutil.copytree(OFF_BY_ONE, tmp_path / "suite" / f"off-by-one-{uuid.uuid4().hex}")
+    row = run_trial(load_task(folder), isolation, Cheat())
     assert (row.status, row.reward) == ("graded", 0)
     assert {"conftest.py", "sitecustomize.py", "pytest.ini", "tests/test_pager.py", "reward.txt"} <= set(
         row.tampered
