@@ -160,7 +160,7 @@ class _Scene:
         self.outside = folder / "outside"
         self.modes = folder / "modes"
         # Seconds by which the process is known that tries to stay.
-        self.nap = f"300.{int(self.token, 16) % 10**9:09}"
+        self.nap = f"299.{int(self.token, 16) % 10**9:09}"
         self.system = _SYSTEM_FOLDER / f"chimera-doctor-{self.token}"
         self.remounted = _SYSTEM_FOLDER / f"chimera-doctor-{self.token}-remounted"
         self.home = home / f".chimera-doctor-{self.token}-written"
