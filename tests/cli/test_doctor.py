@@ -14,10 +14,11 @@ from chimera.workspace.landlock import landlock_abi
 from tests.cli.command import Chimera, Script
 from tests.unconfinable import unconfinable, without_namespaces
 
-# In one worker with the other tests that look for what the escapes put into the system for a moment.
-pytestmark = pytest.mark.xdist_group("escapes")
-
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the backends are of Linux")
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the backends are of Linux"),
+    # In one worker with the other tests that look for what the escapes put into the system for a moment.
+    pytest.mark.xdist_group("escapes"),
+]
 KEY = "sk-ant-canary-0123456789"
 
 
