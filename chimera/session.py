@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from chimera import __version__
-from chimera.checkpoints import Checkpoints
+from chimera.checkpoints import LOOKING_TOOLS, Checkpoints
 from chimera.config import Config, Mode, config_path, process_environment, state_dir
 from chimera.core.agent import Agent, Verify
 from chimera.core.compaction import Compactor, compact
@@ -251,7 +251,8 @@ class Session:
             self.emit(checkpoint)
         if event.type != "run_started":
             self.emit(event)
-            if event.type == "tool_finished" and (names := self.governed.changed()):
+            changing = event.type == "tool_finished" and event.fields["name"] not in LOOKING_TOOLS
+            if changing and (names := self.governed.changed()):
                 self.emit(Event("warning", {"text": _governed_text(names)}))
             return
         self.emit(Event("run_started", {**event.fields, **self._about(), **checkpoints.start_fields()}))

@@ -6,6 +6,7 @@ import re
 import uuid
 from pathlib import Path
 
+from chimera.bench.grading_script import grading_script
 from chimera.errors import ConfigError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*")
@@ -43,36 +44,6 @@ network_mode = "no-network"
 cpus = 1
 memory_mb = 1024
 workdir = "/app"
-"""
-_TEST_SH = """\
-#!/bin/bash
-# {canary}
-# Grades $APP_DIR. Leaves `reward.txt` (1 or 0) and `canary.txt` in $LOGS_DIR/verifier; ends with 0 for the reward 1 only.
-set -u
-export APP_DIR="${{APP_DIR:-/app}}" TESTS_DIR="${{TESTS_DIR:-/tests}}" LOGS_DIR="${{LOGS_DIR:-/logs}}"
-export PYTHONDONTWRITEBYTECODE=1
-verifier="$LOGS_DIR/verifier"
-mkdir -p "$verifier"
-rm -f "$verifier/reward.txt" "$verifier/canary.txt"
-cd "$TESTS_DIR" || exit 2
-
-canary=passed
-if said=$(python3 -s -P test_outputs.py Canary 2>&1); then
-    printf '%s\\n' 'the test that must fail passed: the outcome of the others means nothing'
-elif [[ $said == *'FAILED (failures=1)'* ]]; then
-    canary=failed
-else
-    canary=broken
-    printf '%s\\n' "$said"
-fi
-printf '%s\\n' "$canary" >"$verifier/canary.txt"
-
-reward=0
-if [[ $canary == failed ]] && python3 -s -P test_outputs.py Outputs 2>&1; then
-    reward=1
-fi
-printf '%s\\n' "$reward" >"$verifier/reward.txt"
-[[ $reward == 1 ]]
 """
 _TESTS = '''\
 """Hidden tests of {short}."""
@@ -114,7 +85,6 @@ _FILES = {
         "awk '{{ sum += $1 }} END {{ print sum }}' numbers.txt >sum.txt\n"
     ),
     "tests/Dockerfile": f"# {{canary}}\nFROM {_IMAGE}\nCOPY . /tests\nWORKDIR /app\n",
-    "tests/test.sh": _TEST_SH,
     "tests/test_outputs.py": _TESTS,
 }
 
@@ -135,11 +105,13 @@ def write_task(name: str, suite: Path) -> Path:
         "suite": suite.resolve().name,
         "canary": f"{name.partition('/')[0]}-canary {uuid.uuid4()}",
     }
+    files = {path: text.format(**known) for path, text in _FILES.items()}
+    files["tests/test.sh"] = grading_script(known["canary"])
     try:
         folder.mkdir(parents=True)
-        for path, text in _FILES.items():
+        for path, text in files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text.format(**known), encoding="utf-8")
+            (folder / path).write_text(text, encoding="utf-8")
     except FileExistsError as fault:
         raise ConfigError(f"{str(folder)!r} exists already; choose another name") from fault
     except OSError as fault:

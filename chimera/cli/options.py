@@ -8,6 +8,8 @@ import typer
 from typer.core import TyperCommand
 from typing_extensions import override
 
+from chimera.cli.output import OutputFormat
+
 if TYPE_CHECKING:
     from typer._click.formatting import HelpFormatter
 
@@ -42,6 +44,16 @@ Trigger = Annotated[
     typer.Option(
         metavar="SHARE", help="Share of the budget at which to compact [0.8].", rich_help_panel=CONTEXT
     ),
+]
+Verify = Annotated[str | None, typer.Option(metavar="COMMAND", help="Must succeed before an answer counts.")]
+Format = Annotated[
+    OutputFormat, typer.Option(help="Format of the result on standard output.", rich_help_panel=OUTPUT)
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Only errors and the result.", rich_help_panel=OUTPUT)
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also outputs, and tracebacks.", rich_help_panel=OUTPUT)
 ]
 Tools = Annotated[
     str | None,

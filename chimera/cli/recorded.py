@@ -98,10 +98,6 @@ class RecordedRun:
         start = self.started.get("start_tree")
         return str(start) if start else None
 
-    def of_type(self, kind: str) -> list[Fields]:
-        """The events of one type, in order."""
-        return [e for e in self.events if e["type"] == kind]
-
     def steps(self) -> Iterator[RecordedStep]:
         """The steps in order."""
         span: list[Fields] = []

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from chimera.cli import options
-from chimera.cli.options import LIMITS, OUTPUT, SAFETY
-from chimera.cli.output import Output, OutputFormat
+from chimera.cli.options import LIMITS, SAFETY
+from chimera.cli.output import Output
 from chimera.cli.run import show_run
 from chimera.config import Mode, SandboxLevel
 
@@ -27,9 +27,7 @@ def resume(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     model: options.Model = None,
     api_base: options.ApiBase = None,
     window: options.Window = None,
-    verify: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="Must succeed before an answer counts.")
-    ] = None,
+    verify: options.Verify = None,
     max_steps: Annotated[
         int | None, typer.Option(metavar="N", help="Further model calls at most.", rich_help_panel=LIMITS)
     ] = None,
@@ -43,15 +41,9 @@ def resume(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     sandbox: Annotated[
         SandboxLevel | None, typer.Option(help="What commands may write.", rich_help_panel=SAFETY)
     ] = None,
-    output_format: Annotated[
-        OutputFormat, typer.Option(help="Format of the result on standard output.", rich_help_panel=OUTPUT)
-    ] = "text",
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Only errors and the result.", rich_help_panel=OUTPUT)
-    ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also outputs, and tracebacks.", rich_help_panel=OUTPUT)
-    ] = False,
+    output_format: options.Format = "text",
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> int:
     """Go on with a run: interrupted, at a limit, or answered and given a MESSAGE.
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chimera.cli import options
-from chimera.cli.options import CONTEXT, LIMITS, MODEL, OUTPUT, SAFETY
-from chimera.cli.output import Output, OutputFormat
+from chimera.cli.options import CONTEXT, LIMITS, MODEL, SAFETY
+from chimera.cli.output import Output
 from chimera.config import CompactionMode, Mode, SandboxLevel, parse_model_options
 from chimera.errors import ConfigError
 
@@ -37,9 +37,7 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     workspace: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder to work in [the current one].")
     ] = None,
-    verify: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="Must succeed before an answer counts.")
-    ] = None,
+    verify: options.Verify = None,
     model: options.Model = None,
     api_base: options.ApiBase = None,
     model_option: Annotated[
@@ -90,15 +88,9 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     ] = None,
     tools: options.Tools = None,
     compact_schemas: options.CompactSchemas = None,
-    output_format: Annotated[
-        OutputFormat, typer.Option(help="Format of the result on standard output.", rich_help_panel=OUTPUT)
-    ] = "text",
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Only errors and the result.", rich_help_panel=OUTPUT)
-    ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also outputs, and tracebacks.", rich_help_panel=OUTPUT)
-    ] = False,
+    output_format: options.Format = "text",
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> int:
     """Work on a task in this repository until it is done or there is a reason to stop.
 

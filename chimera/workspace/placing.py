@@ -40,19 +40,6 @@ class ChangedMeanwhileError(OSError):
     """What lies at a path is not what was expected there."""
 
 
-def state_at(root: Path, path: bytes, *, like: str) -> State | None:
-    """What lies at a path now. `like` is an id of the format wanted.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    try:
-        with _folder_of(root, path) as (folder, name):
-            return _state(folder, name, like)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
 def copy_out(root: Path, path: bytes, target: Path) -> None:
     """Copy the file or link at a path to a place outside the workspace.
 

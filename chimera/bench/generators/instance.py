@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from chimera.bench.grading_script import grading_script
+
 Suite = Literal["basics", "tools", "context", "long"]
 
 RELEASE_SEEDS = 1000
@@ -90,7 +92,7 @@ class Instance:
             "environment/Dockerfile": _IMAGE.format(source="workspace/", target="/app"),
             "solution/solve.sh": f'#!/bin/bash\nset -eu\ncd "${{APP_DIR:-/app}}"\n{self.solution}',
             "tests/Dockerfile": _IMAGE.format(source=".", target="/tests"),
-            "tests/test.sh": _TEST_SH,
+            "tests/test.sh": grading_script(),
             "tests/test_outputs.py": f"{_CHECKS_HEAD.format(name=self.name)}{self.checks}{_CHECKS_TAIL}",
             "tests/expected.json": json.dumps(self.expected, indent=1, ensure_ascii=False) + "\n",
         }
@@ -161,35 +163,6 @@ memory_mb = 1024
 workdir = "/app"
 """
 
-_TEST_SH = """\
-#!/bin/bash
-# Grades $APP_DIR. Leaves `reward.txt` (1 or 0) and `canary.txt` in $LOGS_DIR/verifier; ends with 0 for the reward 1 only.
-set -u
-export APP_DIR="${APP_DIR:-/app}" TESTS_DIR="${TESTS_DIR:-/tests}" LOGS_DIR="${LOGS_DIR:-/logs}"
-export PYTHONDONTWRITEBYTECODE=1
-verifier="$LOGS_DIR/verifier"
-mkdir -p "$verifier"
-rm -f "$verifier/reward.txt" "$verifier/canary.txt"
-cd "$TESTS_DIR" || exit 2
-
-canary=passed
-if said=$(python3 -s -P test_outputs.py Canary 2>&1); then
-    printf '%s\\n' 'the test that must fail passed: the outcome of the others means nothing'
-elif [[ $said == *'FAILED (failures=1)'* ]]; then
-    canary=failed
-else
-    canary=broken
-    printf '%s\\n' "$said"
-fi
-printf '%s\\n' "$canary" >"$verifier/canary.txt"
-
-reward=0
-if [[ $canary == failed ]] && python3 -s -P test_outputs.py Outputs 2>&1; then
-    reward=1
-fi
-printf '%s\\n' "$reward" >"$verifier/reward.txt"
-[[ $reward == 1 ]]
-"""
 
 _CHECKS_HEAD = '''\
 """Hidden tests of {name}."""
