@@ -410,7 +410,8 @@ def test_a_summary_stands_beside_the_note_and_its_cost_counts(bench: Bench) -> N
     assert "Earlier turns in full" in opening
     assert sizes
     summaries = [event for event in bench.of("completion") if event.get("purpose") == "summary"]
-    assert len(summaries) == len(sizes) == result.context.compactions if result.context else False
+    assert result.context is not None
+    assert len(summaries) == len(sizes) == result.context.compactions
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from chimera.workspace.governed import GovernedFiles
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    root = tmp_path / "work"
+    root = tmp_path / "checkout"
     for name in (
         "AGENTS.md",
         ".github/workflows/ci.yml",
@@ -104,7 +104,7 @@ def test_the_hooks_of_a_linked_worktree_are_those_of_its_repository(root: Path, 
     governed = GovernedFiles(tmp_path / "tree")
     (root / ".git" / "hooks").mkdir(exist_ok=True)
     (root / ".git" / "hooks" / "post-commit").write_text("#!/bin/sh\n")
-    assert governed.changed() == ("../work/.git/hooks/post-commit",)
+    assert governed.changed() == ("../checkout/.git/hooks/post-commit",)
 
 
 def test_a_folder_without_git_is_watched_too(tmp_path: Path) -> None:
