@@ -15,7 +15,7 @@ import chimera
 from chimera.api import resume
 from chimera.core.model import Request
 from chimera.record.run_directory import EVENTS, find_run, read_events
-from chimera.testing import Reply, ScriptedModel, call, calls, text
+from chimera.testing import Reply, ScriptedModel, call, calls, error, text
 from tests.core.bench import check_legal
 
 UNCONFINED: dict[str, Any] = {"mode": "yolo", "sandbox": "danger-full-access"}
@@ -232,3 +232,12 @@ def test_after_kill_nine_nothing_recorded_is_lost_and_nothing_is_done_twice(home
     assert len(numbers) == len(set(numbers))
     assert len(numbers) - 1 >= done
     assert list(read_events(home.record))[: len(before)] == before
+
+
+def test_a_refusal_right_after_the_newest_message_does_not_lose_it(home: Home) -> None:
+    home.run(lambda request, n: call("shell", command="seq 1 20000"), max_steps=1)
+    script = [error("overflow", limit=6_000), text("ok")]
+    result, requests = home.resume(script, "SENTINEL-9 now this", max_steps=5)
+    assert result.answer == "ok"
+    for request in requests:
+        assert sum(m.content.count("SENTINEL-9 now this") for m in request.messages) == 1

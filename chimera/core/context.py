@@ -207,7 +207,8 @@ class Context:
         names: dict[int, str] = {}
 
         def keep(output: ToolOutput) -> str:
-            return names.setdefault(id(output), self._keep(output))
+            names[id(output)] = self._keep(output)
+            return names[id(output)]
 
         cap = self._room(state).turn_cap
         turn = self.counter.turn(assistant, *admit(assistant, outputs, cap, self.counter, keep))
@@ -223,6 +224,9 @@ class Context:
         if newest is None or not state.newest_outputs:
             return
         turn, state.newest_outputs = self._turn(state, newest.assistant, state.newest_outputs)
+        # What the user said behind the results, when the run was taken up again, stays there.
+        spoken = newest.replies[len(turn.replies) :]
+        turn = self.counter.turn(turn.assistant, *turn.replies, *spoken)
         if turn.tokens < newest.tokens:
             state.history = replace(state.history, turns=(*older, turn))
             state.history_rewrites += 1
