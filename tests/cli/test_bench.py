@@ -82,11 +82,11 @@ def test_a_trial_without_a_grade_makes_the_benchmark_incomplete(chimera: Chimera
         pytest.param([str(TASKS.parent / "chimera"), "--agent", "noop"], "there is no task in", id="no task"),
         pytest.param([str(HELLO), "--agent", "nobody"], "nobody", id="unknown agent"),
         pytest.param(
-            [str(HELLO), "--agent", "noop", "-k", "0"], "'-k': Input should be greater", id="no attempt"
+            [str(HELLO), "--agent", "noop", "-k", "0"], "'-k': 0 is not in the range", id="no attempt"
         ),
         pytest.param(
             [str(HELLO), "--agent", "noop", "--fail-under", "1.5"],
-            "'--fail-under': Input should be less",
+            "'--fail-under': 1.5 is not in the range",
             id="rate",
         ),
         pytest.param(
