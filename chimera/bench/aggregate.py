@@ -12,8 +12,7 @@ from typing import Any
 from chimera.bench.results import JobRecord, read_record, read_rows
 from chimera.bench.row import SCORED, Row
 from chimera.bench.statistics import Interval, pass_all_k, pass_at_k, rate_interval
-
-TOKEN_CLASSES = ("in_uncached", "cache_read", "cache_write", "out", "reasoning")
+from chimera.pages.tokens import TOKEN_CLASSES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Sequence
 from pathlib import Path
 
 from chimera.bench.aggregate import (
-    TOKEN_CLASSES,
     Aggregate,
     FinishedJob,
     Series,
@@ -15,50 +13,11 @@ from chimera.bench.aggregate import (
     by_suite,
     by_window,
 )
-from chimera.bench.plots import Bar, Line, Mark, lines_over_windows, shape, short_size, stacked_bars
 from chimera.bench.row import Row
 from chimera.bench.tables import HEAD, cells, cost, remarks, shown, title
-from chimera.errors import ConfigError
-
-_CLASSES = dict(
-    zip(
-        TOKEN_CLASSES, ("prompt, not cached", "cache read", "cache write", "output", "reasoning"), strict=True
-    )
-)
-_STYLE = """
-:root{color-scheme:light dark;--ink:#1c2128;--soft:#57606a;--page:#fff;--card:#f6f8fa;--line:#d0d7de;--bad:#b3261e;
---good:#176f2c;--c0:#0b62b8;--c1:#b8500b;--c2:#1a7f37;--c3:#8250df;--c4:#b3261e;--c5:#0a7a83}
-@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa5b1;--page:#0d1117;--card:#161b22;--line:#30363d;
---bad:#ff8d84;--good:#6fdd8b;--c0:#6cb6ff;--c1:#ffab70;--c2:#6fdd8b;--c3:#d2a8ff;--c4:#ff8d84;--c5:#5fd4de}}
-*{box-sizing:border-box}
-body{margin:0 auto;padding:1.5rem clamp(.9rem,3vw,2.5rem);max-width:84rem;background:var(--page);color:var(--ink);
-font:16px/1.5 system-ui,sans-serif}
-h1{font-size:1.5rem;line-height:1.25;margin:.2rem 0 1rem;overflow-wrap:anywhere}
-h2{font-size:1.15rem;margin:2.2rem 0 .7rem}h3{font-size:1rem;margin:0 0 .4rem}
-.wide{overflow-x:auto;border:1px solid var(--line);border-radius:.5rem}
-table{border-collapse:collapse;width:100%;font-size:.875rem;font-variant-numeric:tabular-nums}
-th,td{padding:.3rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line);vertical-align:top}
-tbody tr:last-child>*{border-bottom:0}thead th{background:var(--card);font-weight:600;color:var(--soft)}
-th:first-child,td:first-child,.text{text-align:left}td.text:last-child{white-space:normal;min-width:6rem;overflow-wrap:anywhere}
-.plots{margin-top:.7rem;display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem}
-figure.bars{max-width:32rem}details{margin-top:1.6rem}figure{margin:0;padding:1rem;background:var(--card);border:1px solid var(--line);border-radius:.5rem}
-.plot{display:block;width:100%;height:auto;overflow:visible}
-.plot text{font:13px system-ui,sans-serif;fill:var(--soft)}.plot .axis,.plot .tip{fill:var(--ink)}
-.grid{stroke:var(--line);stroke-width:1;fill:none}.line{fill:none;stroke:currentColor;stroke-width:2}
-.whisker{fill:none;stroke:currentColor;stroke-width:1.5;opacity:.55}.dot,.key{fill:currentColor}.part{fill:currentColor}
-.s0{color:var(--c0)}.s1{color:var(--c1)}.s2{color:var(--c2)}.s3{color:var(--c3)}.s4{color:var(--c4)}.s5{color:var(--c5)}
-.tip{visibility:hidden}.mark:hover .tip,.mark:focus .tip{visibility:visible}
-.mark{outline:none;cursor:default}.mark:focus-visible .dot>*,.mark:focus-visible .part,.mark:hover .dot>*{stroke:var(--ink);
-stroke-width:2.5}
-.key{width:.9em;height:.9em;vertical-align:-.08em;margin-right:.35em}
-.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.2rem 1.1rem;padding:0;margin:.5rem 0 0;font-size:.875rem}
-.legend li{overflow-wrap:anywhere}
-.swatch{display:inline-block;width:.8em;height:.8em;border-radius:2px;background:currentColor;margin-right:.4em}
-.remarks{color:var(--soft);padding-left:1.2rem;font-size:.9375rem}
-.good{color:var(--good)}.bad{color:var(--bad)}.soft{color:var(--soft)}
-summary{cursor:pointer;padding:.35rem 0}:focus-visible{outline:2px solid var(--c0);outline-offset:2px}
-a.skip{position:absolute;left:-99rem}a.skip:focus{left:1rem;top:.5rem;background:var(--page);padding:.4rem}
-"""
+from chimera.pages.document import document, plain, table, write_document
+from chimera.pages.plots import Line, Mark, lines_over_windows, shape, short_size
+from chimera.pages.tokens import tokens_by_class
 
 
 def write_page(path: Path, jobs: Sequence[FinishedJob]) -> None:
@@ -67,10 +26,7 @@ def write_page(path: Path, jobs: Sequence[FinishedJob]) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    try:
-        path.write_text(page(jobs), encoding="utf-8")
-    except OSError as fault:
-        raise ConfigError(f"the page cannot be written to {str(path)!r}: {fault.strerror}") from fault
+    write_document(path, page(jobs))
 
 
 def page(jobs: Sequence[FinishedJob]) -> str:
@@ -80,49 +36,23 @@ def page(jobs: Sequence[FinishedJob]) -> str:
     head, rows = shown(HEAD, [cells(one) for one in suites])
     sections = [
         _window_plots(series) if any(len(one.points) > 1 for one in series) else "",
-        f"<h2 id=results>Results</h2>{_table(head, [_marked(head, row) for row in rows], text={0, 1, len(head) - 1})}",
-        f'<ul class="remarks">{"".join(f"<li>{escape(text)}" for text in remarks(jobs))}</ul>',
+        f"<h2 id=results>Results</h2>{table(head, [_marked(head, row) for row in rows], left={0, 1, len(head) - 1})}",
+        f'<ul class="remarks">{"".join(f"<li>{plain(text)}" for text in remarks(jobs))}</ul>',
         _token_plot(suites),
         *(_trials(job, opened=len(jobs) == 1) for job in jobs),
         f"<h2>Settings</h2>{''.join(_settings(job) for job in jobs)}",
     ]
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Benchmark {escape(names)}</title><style>{_STYLE}</style></head><body>"
-        '<a class="skip" href="#results">Skip to the results</a>'
-        f"<header><h1>Benchmark {escape(names)}</h1></header><main>{''.join(sections)}</main></body></html>\n"
-    )
+    return document(f"Benchmark {names}", "".join(sections), skip=("results", "Skip to the results"))
 
 
 def _marked(head: Sequence[str], row: Sequence[str]) -> list[str]:
     """Escaped cells, with what must not be overlooked in red: tampering and errors."""
     return [
-        f'<span class="bad">{escape(cell)}</span>'
+        f'<span class="bad">{plain(cell)}</span>'
         if name in {"tampered", "errors"} and cell != "-"
-        else escape(cell)
+        else plain(cell)
         for name, cell in zip(head, row, strict=True)
     ]
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, text: set[int]) -> str:
-    """A table of cells that are HTML already. It can be scrolled by keyboard where it is too wide."""
-
-    def line(tag: str, values: Sequence[str]) -> str:
-        kinds = ["text" if n in text else "" for n in range(len(values))]
-        scope = " scope=col" if tag == "th" else ""
-        return "".join(
-            f'<{tag}{scope} class="{kind}">{value}</{tag}>' for kind, value in zip(kinds, values, strict=True)
-        )
-
-    body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
-    head_line = line("th", [escape(name) for name in head])
-    return (
-        '<div class="wide" tabindex="0" role="region" aria-label="table">'
-        f"<table><thead><tr>{head_line}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
 
 
 def _window_plots(series: Sequence[Series]) -> str:
@@ -130,7 +60,7 @@ def _window_plots(series: Sequence[Series]) -> str:
         return ""
     priced = all(point.cost_usd is not None for one in series for _, point in one.points)
     by_price = "Cost of a trial, USD" if priced else "Tokens of a trial"
-    legend = "".join(f"<li>{shape(n)}{escape(one.label)}" for n, one in enumerate(series))
+    legend = "".join(f"<li>{shape(n)}{plain(one.label)}" for n, one in enumerate(series))
     figures = [
         (
             "Share solved, with 95 % intervals",
@@ -157,7 +87,7 @@ def _window_plots(series: Sequence[Series]) -> str:
             ),
         ),
     ]
-    drawn = "".join(f"<figure><h3>{escape(name)}</h3>{plot}</figure>" for name, plot in figures)
+    drawn = "".join(f"<figure><h3>{plain(name)}</h3>{plot}</figure>" for name, plot in figures)
     return (
         f'<h2>Against the context window</h2><ul class="legend">{legend}</ul><div class="plots">{drawn}</div>'
     )
@@ -211,24 +141,8 @@ def _token_plot(suites: Sequence[Aggregate]) -> str:
     with_tokens = [one for one in suites if one.tokens]
     if not with_tokens:
         return ""
-    used = [name for name in TOKEN_CLASSES if any(one.tokens[name] for one in with_tokens)]
-    bars = [
-        Bar(
-            label=f"{one.suite} · {one.label}",
-            parts=tuple(
-                (n, one.tokens[name], f"{one.tokens[name]:,} {_CLASSES[name]}")
-                for n, name in enumerate(TOKEN_CLASSES)
-                if one.tokens[name]
-            ),
-            total=f"{sum(one.tokens.values()):,}",
-        )
-        for one in with_tokens
-    ]
-    legend = "".join(
-        f'<li><span class="swatch s{TOKEN_CLASSES.index(name)}"></span>{_CLASSES[name]}' for name in used
-    )
-    drawn = stacked_bars("Tokens by class", bars)
-    return f'<h2>Tokens by class</h2><figure class="bars">{drawn}<ul class="legend">{legend}</ul></figure>'
+    drawn = tokens_by_class([(f"{one.suite} · {one.label}", one.tokens) for one in with_tokens])
+    return f"<h2>Tokens by class</h2>{drawn}"
 
 
 def _trials(job: FinishedJob, *, opened: bool) -> str:
@@ -244,10 +158,10 @@ def _trials(job: FinishedJob, *, opened: bool) -> str:
         "remarks",
     )
     rows = [_trial(row) for row in job.rows]
-    rows += [[escape(name), '<span class="bad">missing</span>', *["-"] * 7] for name in job.missing]
+    rows += [[plain(name), '<span class="bad">missing</span>', *["-"] * 7] for name in job.missing]
     return (
-        f"<details{' open' if opened else ''}><summary><h2 style='display:inline'>Trials of {escape(job.record.job)}"
-        f"</h2></summary>{_table(head, rows, text={0, 1, 3, 8})}</details>"
+        f"<details{' open' if opened else ''}><summary><h2>Trials of {plain(job.record.job)}"
+        f"</h2></summary>{table(head, rows, left={0, 1, 3, 8})}</details>"
     )
 
 
@@ -258,15 +172,15 @@ def _trial(row: Row) -> list[str]:
     kind = "good" if row.passed else "bad" if row.status in {"graded", "agent_error"} else "soft"
     word = "passed" if row.passed else "failed" if row.status == "graded" else row.status
     return [
-        escape(row.trial),
+        plain(row.trial),
         f'<span class="{kind}">{word}</span>',
         "-" if row.reward is None else f"{row.reward:g}",
-        escape(row.stop_reason or "-"),
+        plain(row.stop_reason or "-"),
         "-" if row.steps is None else str(row.steps),
         "-" if row.tokens is None else f"{row.tokens.total:,}",
         "-" if row.context is None else str(row.context.compactions),
         f"{sum(row.seconds.values()):.1f}",
-        escape("; ".join(said)),
+        plain("; ".join(said)),
     ]
 
 
@@ -280,5 +194,5 @@ def _settings(job: FinishedJob) -> str:
         "tasks differ from their commit": bool(record.git.get("dirty")),
         "machine": ", ".join(f"{name} {value}" for name, value in record.host.items()),
     }
-    rows = [[escape(name), escape(str(value))] for name, value in values.items()]
-    return f"<h3>{escape(record.job)}</h3>{_table(('setting', 'value'), rows, text={0, 1})}"
+    rows = [[plain(name), plain(str(value))] for name, value in values.items()]
+    return f"<h3>{plain(record.job)}</h3>{table(('setting', 'value'), rows, left={0, 1})}"

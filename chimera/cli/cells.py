@@ -5,26 +5,15 @@ Everything that a model, a tool, a file or a provider wrote goes through `escape
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator
 
-from chimera.workspace.terminal_text import visible
+from chimera.workspace.terminal_text import escaped
+
+__all__ = ["ELLIPSIS", "Flow", "escaped", "fit", "one_line", "width", "wrap"]
 
 ELLIPSIS = "…"
-# Marks and overrides of direction, line and paragraph separators, the Tag block and what has no width: they make a
-# line read as something that it is not, or hide text in it.
-_DECEPTIVE = re.compile(
-    "[\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
-    # Joiners belong into emoji and into scripts that join letters.
-    "|(?<![\u0600-\u08ff\u0900-\u0dff\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]"
-)
 _TAB = "    "
-
-
-def escaped(text: str) -> str:
-    """`text` with control characters (but newline and tab), bidirectional and invisible ones as visible escapes."""
-    return _DECEPTIVE.sub(_code_point, visible(text))
 
 
 def one_line(text: str) -> str:
@@ -138,8 +127,3 @@ def _cells(character: str) -> int:
     if unicodedata.category(character) in {"Mn", "Me", "Cf"}:
         return 0
     return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
-
-
-def _code_point(match: re.Match[str]) -> str:
-    number = ord(match.group())
-    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"

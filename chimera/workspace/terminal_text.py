@@ -15,6 +15,13 @@ _BINARY_SHARE = 0.1
 _GAP_BYTES = 16
 _GAP_LINES = 2
 
+# Marks and overrides of direction, line and paragraph separators, the Tag block and what has no width: they make a
+# line read as something that it is not, or hide text in it.
+_DECEPTIVE = re.compile(
+    "[\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    # Joiners belong into emoji and into scripts that join letters.
+    "|(?<![\u0600-\u08ff\u0900-\u0dff\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]"
+)
 _NOT_TEXT = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -56,6 +63,16 @@ def plain_text(raw: bytes) -> str:
 def visible(text: str) -> str:
     r"""`text` with control characters but newline and tab as escapes (`\x1b`) and lone surrogates as U+FFFD."""
     return _SURROGATE.sub("\ufffd", _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text))
+
+
+def escaped(text: str) -> str:
+    """`text` with control characters (but newline and tab), bidirectional and invisible ones as visible escapes."""
+    return _DECEPTIVE.sub(_code_point, visible(text))
+
+
+def _code_point(match: re.Match[str]) -> str:
+    number = ord(match.group())
+    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"
 
 
 def _replacement(match: re.Match[str]) -> str:

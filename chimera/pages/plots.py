@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import ceil, floor, log2, log10
+
+from chimera.pages.document import plain
 
 WIDTH, HEIGHT = 400, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 8, 32, 44
@@ -55,6 +56,15 @@ def shape(index: int) -> str:
     """The mark of a series, for a legend."""
     drawn = _SHAPES[index % len(_SHAPES)]
     return f'<svg class="key s{index % COLOURS}" viewBox="-7 -7 14 14" aria-hidden="true">{drawn}</svg>'
+
+
+def legend(colours: Mapping[int, str]) -> str:
+    """What the colours mean."""
+    entries = "".join(
+        f'<li><span class="swatch s{colour % COLOURS}"></span>{plain(words)}'
+        for colour, words in colours.items()
+    )
+    return f'<ul class="legend">{entries}</ul>'
 
 
 def lines_over_windows(
@@ -107,8 +117,8 @@ def _mark(x: float, y: float, mark: Mark, y_of: Callable[[float], float], index:
 def _reachable(said: str, whole: str, drawn: str, x: float, y: float) -> str:
     """A mark that shows its words while it is pointed at or has the focus, and says all of it to who cannot see it."""
     return (
-        f'<g class="mark" tabindex="0" role="img" aria-label="{escape(whole)}">'
-        f'{drawn}<text class="tip" x="{x:g}" y="{y:g}" aria-hidden="true">{escape(said)}</text></g>'
+        f'<g class="mark" tabindex="0" role="img" aria-label="{plain(whole)}">'
+        f'{drawn}<text class="tip" x="{x:g}" y="{y:g}" aria-hidden="true">{plain(said)}</text></g>'
     )
 
 
@@ -124,7 +134,7 @@ def _axes(
         y = y_of(value)
         parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}"/>')
         parts.append(
-            f'<text class="tick" x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{escape(say(value))}</text>'
+            f'<text class="tick" x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{plain(say(value))}</text>'
         )
     last = -99.0
     for window in windows:
@@ -148,9 +158,9 @@ def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
     room, height, parts = WIDTH - 2 * 4, 44, []
     for row, bar in enumerate(bars):
         y, x = 18 + row * height, 4.0
-        parts.append(f'<text class="axis" x="4" y="{y + 14}">{escape(_clipped(bar.label))}</text>')
+        parts.append(f'<text class="axis" x="4" y="{y + 14}">{plain(_clipped(bar.label))}</text>')
         parts.append(
-            f'<text class="tick" x="{WIDTH - 4}" y="{y + 14}" text-anchor="end">{escape(bar.total)}</text>'
+            f'<text class="tick" x="{WIDTH - 4}" y="{y + 14}" text-anchor="end">{plain(bar.total)}</text>'
         )
         for colour, size, said in bar.parts:
             wide = room * size / largest
@@ -165,7 +175,7 @@ def _clipped(label: str, most: int = 44) -> str:
 
 
 def _svg(title: str, height: int, content: str) -> str:
-    return f'<svg class="plot" viewBox="0 0 {WIDTH} {height}" role="group" aria-label="{escape(title)}">{content}</svg>'
+    return f'<svg class="plot" viewBox="0 0 {WIDTH} {height}" role="group" aria-label="{plain(title)}">{content}</svg>'
 
 
 def _ticks(highest: float) -> list[float]:
