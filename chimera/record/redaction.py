@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from chimera.record.token_patterns import TOKEN_PATTERNS, redact_tokens
+from chimera.record.token_patterns import redact_tokens
 from chimera.workspace.environment import is_secret_name, secret_variables
 
 MIN_SECRET = 8
@@ -27,7 +27,7 @@ _PLAIN_WORD = re.compile(r"[A-Za-z]?[a-z]{7,14}")
 _LEAST_ENCODED = 10
 _MIN_LINE = 20
 _BLANKS = b" \t\r\n"
-_MARK = re.compile(r"\[redacted:([A-Za-z0-9_.-]+)\]")
+_MARK = re.compile(r"\[redacted:[A-Za-z0-9_.-]+\]")
 _CHUNK = 1 << 20
 _HELD = 8192
 """Characters of a stream that are held back at most."""
@@ -118,11 +118,6 @@ class Redactor:
         """Redaction of a text that comes in pieces."""
         return TextStream(self)
 
-    def marks_in(self, text: str) -> list[str]:
-        """The marks in `text` that this redactor writes; what stands there instead is not known to the writer."""
-        ours = {mark for _, mark in self._forms} | {_mark(pattern.name) for pattern in TOKEN_PATTERNS}
-        return [match.group() for match in _MARK.finditer(text) if match.group() in ours]
-
     def unfinished(self, text: str) -> int:
         """Where in `text` the part begins that may be the first part of a secret."""
         start = 1 + max(text.rfind(blank) for blank in " \n\t\r")
@@ -209,6 +204,11 @@ class TextStream:
         clean = self._redactor.text(text) if text else ""
         self.changed = self.changed or clean != text
         return clean
+
+
+def marks_in(text: str) -> list[str]:
+    """The marks in `text` that look like one of a redactor, each as often as it is there."""
+    return _MARK.findall(text) if "[redacted:" in text else []
 
 
 def _mark(name: str) -> str:

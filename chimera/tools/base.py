@@ -85,22 +85,12 @@ class ToolSet:
         try:
             tool = self._find(name)
             values = check_arguments(_parsed(arguments, tool), tool.parameters, tool=name)
-            if tool.effect == "edit":
-                self._check_marks(json.dumps(values, ensure_ascii=False))
             if self._approve is not None:
                 self._approve(tool, values)
             return _run(tool, values)
         except ToolError as error:
             return failed(
                 str(error), digest=f"{name} failed: {str(error).splitlines()[0][:100] if str(error) else ''}"
-            )
-
-    def _check_marks(self, arguments: str) -> None:
-        """A mark in new text would overwrite the secret that it stands for."""
-        if marks := self._redactor.marks_in(arguments):
-            raise ToolError(
-                f"{marks[0]} stands for a secret that you were not shown, so the text cannot be matched or written with "
-                "it. Nothing was changed. Leave the lines with secrets out: edit the lines around them with edit_file."
             )
 
     def _find(self, name: str) -> Tool:

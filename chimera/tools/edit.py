@@ -12,6 +12,7 @@ from chimera.errors import ToolError
 from chimera.tools.base import Tool, ToolOutput
 from chimera.tools.known_files import KnownFiles
 from chimera.tools.line_changes import count_changes
+from chimera.tools.marks import check_marks, check_matched
 from chimera.tools.matching import (
     Match,
     exact_spans,
@@ -50,7 +51,7 @@ def edit_file_tool(workspace: Workspace, known: KnownFiles) -> Tool:
         draft = _Draft(file=before)
         for index, edit in enumerate(edits):
             try:
-                draft.apply(edit)
+                draft.apply(edit, on_disk=before.shown)
             except ToolError as error:
                 raise ToolError(f"edits[{index}] of {place.name!r}: {error} Nothing was changed.") from error
         after = draft.file.to_bytes()
@@ -78,8 +79,12 @@ class _Draft:
     """Spans of the shown text that hold what was put in, in the order of the edits."""
     remarks: list[str] = field(default_factory=list)
 
-    def apply(self, edit: Edit) -> None:
+    def apply(self, edit: Edit, *, on_disk: str) -> None:
         """Apply one edit.
+
+        Args:
+            edit: what to replace by what.
+            on_disk: what the file holds before the first edit.
 
         Raises:
             ToolError: it does not fit the file, or does nothing.
@@ -87,6 +92,8 @@ class _Draft:
         old, new, every = edit["old"], edit["new"], edit.get("all", False)
         check_complete(old, "`old`")
         check_complete(new, "`new`")
+        check_matched(old, file=self.file.shown)
+        check_marks(new, file=on_disk, instead_of=old)
         if old == new:
             raise ToolError("`old` and `new` are the same.")
         if "\r" in old and self._apply_stored(old, new, every=every):

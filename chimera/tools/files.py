@@ -9,6 +9,7 @@ from chimera.errors import ToolError
 from chimera.tools.base import Tool, ToolOutput
 from chimera.tools.known_files import KnownFiles
 from chimera.tools.line_changes import count_changes
+from chimera.tools.marks import check_marks
 from chimera.tools.schema import schema_of
 from chimera.tools.syntax import new_syntax_error
 from chimera.tools.text_file import MAX_BYTES, TextFile, check_complete, lines_with_ends, split_lines
@@ -67,6 +68,7 @@ def write_file_tool(workspace: Workspace, known: KnownFiles) -> Tool:
         check_complete(content, "`content`")
         place = workspace.locate(path, write=True)
         if workspace.kind(place) != "file":
+            check_marks(f"{path}\n{content}")
             after = content.encode()
             workspace.write_bytes(place, after)
             known.saw(place, after)
@@ -79,6 +81,7 @@ def write_file_tool(workspace: Workspace, known: KnownFiles) -> Tool:
             )
         known.check_unchanged(place, before)
         old = TextFile.parse(before, place.name)
+        check_marks(content, file=old.shown)
         after = _in_style_of(old, content).to_bytes()
         if after != before:
             workspace.write_bytes(place, after)
