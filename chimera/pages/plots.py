@@ -80,7 +80,7 @@ def lines_over_windows(
     """
     windows = sorted({mark.x for line in lines for mark in line.marks})
     highest = max((mark.high or mark.y for line in lines for mark in line.marks), default=0.0)
-    ticks = _ticks(highest) if top is None else [top * n / 4 for n in range(5)]
+    values = ticks(highest) if top is None else [top * n / 4 for n in range(5)]
 
     def x_of(window: int) -> float:
         first, last = log2(windows[0]), log2(windows[-1])
@@ -89,9 +89,9 @@ def lines_over_windows(
         return _LEFT + 20 + inner * share
 
     def y_of(value: float) -> float:
-        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * value / ticks[-1]
+        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * value / values[-1]
 
-    parts = [_axes(windows, ticks, x_of, y_of, say)]
+    parts = [_axes(windows, values, x_of, y_of, say)]
     for index, line in enumerate(lines):
         shift = (index - (len(lines) - 1) / 2) * _APART
         places = [(x_of(mark.x) + shift, y_of(mark.y), mark) for mark in line.marks]
@@ -99,7 +99,7 @@ def lines_over_windows(
         parts.append(f'<g class="s{index % COLOURS}"><polyline class="line" points="{path}"/>')
         parts += [_mark(x, y, mark, y_of, index, line.label) for x, y, mark in places]
         parts.append("</g>")
-    return _svg(title, HEIGHT, "".join(parts))
+    return svg(title, WIDTH, HEIGHT, "".join(parts))
 
 
 def _mark(x: float, y: float, mark: Mark, y_of: Callable[[float], float], index: int, label: str) -> str:
@@ -124,13 +124,13 @@ def _reachable(said: str, whole: str, drawn: str, x: float, y: float) -> str:
 
 def _axes(
     windows: Sequence[int],
-    ticks: Sequence[float],
+    values: Sequence[float],
     x_of: Callable[[int], float],
     y_of: Callable[[float], float],
     say: Callable[[float], str],
 ) -> str:
     parts = []
-    for value in ticks:
+    for value in values:
         y = y_of(value)
         parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}"/>')
         parts.append(
@@ -167,18 +167,19 @@ def stacked_bars(title: str, bars: Sequence[Bar]) -> str:
             drawn = f'<rect class="part s{colour % COLOURS}" x="{x:.1f}" y="{y + 20}" width="{wide:.1f}" height="16"/>'
             parts.append(_reachable(said, f"{bar.label}: {said}", drawn, 4, 14))
             x += wide
-    return _svg(title, 22 + height * len(bars), "".join(parts))
+    return svg(title, WIDTH, 22 + height * len(bars), "".join(parts))
 
 
 def _clipped(label: str, most: int = 44) -> str:
     return label if len(label) <= most else label[: most - 1] + "…"
 
 
-def _svg(title: str, height: int, content: str) -> str:
-    return f'<svg class="plot" viewBox="0 0 {WIDTH} {height}" role="group" aria-label="{plain(title)}">{content}</svg>'
+def svg(title: str, width: int, height: int, content: str) -> str:
+    """A drawing as wide as its place in the page, its marks in one group."""
+    return f'<svg class="plot" viewBox="0 0 {width} {height}" role="group" aria-label="{plain(title)}">{content}</svg>'
 
 
-def _ticks(highest: float) -> list[float]:
+def ticks(highest: float) -> list[float]:
     """Round values from 0 to the first one that is not below the highest."""
     if highest <= 0:
         return [0.0, 1.0]
