@@ -1,0 +1,17 @@
+#!/bin/bash
+# Prints the order of the phase in force; opens the next phase when this one is complete.
+phase=$(cat .phase 2>/dev/null || echo 1)
+complete() {
+    for number in $(seq -f %03g $((phase * 20 - 20 + 1)) $((phase * 20))); do
+        if grep -q '^store: old$' "modules/$number.cfg" && grep -q '^frozen: no$' "modules/$number.cfg"; then return 1; fi
+    done
+}
+if complete; then
+    if ((phase == 5)); then
+        printf 'all phases are complete\n'
+        exit
+    fi
+    phase=$((phase + 1))
+    printf '%s\n' "$phase" >.phase
+fi
+base64 -d "orders/$phase.b64"
