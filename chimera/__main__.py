@@ -8,6 +8,9 @@ import sys
 def main() -> int:
     """Run the command line with the arguments of this process and return its exit code."""
     _import_nothing_from_here()
+    from chimera import interruption
+
+    interruption.install()
     _fill_standard_streams()
     if sys.argv[1:] == ["--version"]:
         from chimera import __version__
@@ -19,7 +22,9 @@ def main() -> int:
     start_clean(sys.argv[1:], os.environ)  # noqa: TID251  (before anything else reads it, or takes long to import)
     from chimera.cli.entry import run_command_line
 
-    return run_command_line(sys.argv[1:])
+    code = run_command_line(sys.argv[1:])
+    interruption.ended(code)
+    return code
 
 
 def _import_nothing_from_here() -> None:

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chimera import __version__
+from chimera import __version__, interruption
 from chimera.checkpoints import LOOKING_TOOLS, Checkpoints
 from chimera.config import Config, Mode, config_path, process_environment, state_dir
-from chimera.core.agent import Agent, Verify
+from chimera.core.agent import Agent, Verify, interrupted
 from chimera.core.compaction import Compactor, compact
 from chimera.core.context_budget import (
     DEFAULT_BUDGET_FRACTION,
@@ -174,14 +174,17 @@ class Session:
         result = RunResult.of_stop(Stop(StopReason.INTERNAL_ERROR, message="chimera itself failed"))
         try:
             result = agent.run(task, past)
+        except KeyboardInterrupt as signal:  # so early or late that the loop could not see it
+            result = RunResult.of_stop(interrupted(signal))
         finally:
-            result = self._finish(result, checkpoints, notices)
+            with interruption.ending():
+                result = self._finish(result, checkpoints, notices)
         if result.calibration is not None:
             save_calibration(self.home, self.model.name, result.calibration)
         return result
 
     def _finish(self, result: RunResult, checkpoints: Checkpoints, notices: tuple[str, ...]) -> RunResult:
-        """End what still runs, see what changed, and record the end. A second interruption only cuts this short."""
+        """End what still runs, see what changed, and record the end. A further interruption only cuts this short."""
         files: tuple[FileSummary, ...] = ()
         late: list[str] = []
         try:

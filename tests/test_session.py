@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import chimera
-from chimera.core.agent import Interrupted
+from chimera.interruption import Interrupted
 from chimera.record.events import Event
 from chimera.record.run_directory import EVENTS, find_run, read_events
 from chimera.testing import ScriptedModel, call, text

@@ -22,8 +22,8 @@ import chimera
 from chimera.bench.row import Phase, Row
 from chimera.bench.trial import Trial
 from chimera.config import process_environment, set_default_environment, variables_set_aside
-from chimera.core.agent import Interrupted
 from chimera.errors import ConfigError
+from chimera.interruption import Interrupted
 from chimera.workspace.environment import secret_variables
 
 OnPhase = Callable[[Trial, Phase], None]

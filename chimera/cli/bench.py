@@ -174,7 +174,6 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
     from chimera.bench.job import Job, new_output
     from chimera.bench.selection import Selection
     from chimera.bench.task import discover
-    from chimera.cli.signals import stop_signals
 
     output: Output = ctx.obj
     given = {
@@ -221,8 +220,7 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
         on_phase=progress.phase,
         on_row=progress.row,
     )
-    with stop_signals():
-        report = job.run()
+    report = job.run()
     output.terminal.line("results: ", escaped(str(folder)))
     if html is not None:
         from chimera.bench.aggregate import FinishedJob

@@ -49,7 +49,6 @@ def context(  # noqa: PLR0913  (a command has the options it has)
     """
     from chimera.bench.context_table import Report
     from chimera.bench.context_track import Selection, sweep
-    from chimera.cli.signals import stop_signals
 
     given: dict[str, Any] = {
         "tasks": tool_names(tasks),
@@ -69,8 +68,7 @@ def context(  # noqa: PLR0913  (a command has the options it has)
         done.append(outcome)
         output.terminal.transient(f"[{len(done)}/{len(cells)}] {outcome.cell.task}: {outcome.cell.arm}")
 
-    with stop_signals():
-        report = Report(sweep(cells, workers=jobs or os.cpu_count() or 1, on_outcome=told))
+    report = Report(sweep(cells, workers=jobs or os.cpu_count() or 1, on_outcome=told))
     if save is not None:
         _save(report, save)
     bars = report.bars()

@@ -98,14 +98,12 @@ def regrade(
     from chimera.bench.isolation import available_isolation
     from chimera.bench.regrade import regrade as grade_again
     from chimera.bench.task import discover
-    from chimera.cli.signals import stop_signals
 
     output: Output = ctx.obj
     folder = run_folder(run)
     target = output_folder or folder.with_name(f"{folder.name}-regraded")
     level = available_isolation(None if isolation == "auto" else isolation)
-    with stop_signals():
-        again = grade_again(folder, discover(path), target, isolation=level)
+    again = grade_again(folder, discover(path), target, isolation=level)
     output.terminal.line("results: ", escaped(str(target)))
     if output_format == "json":
         output.json({"rows": [row.fields() for row in again.rows], "changed": list(again.changed)})

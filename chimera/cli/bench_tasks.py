@@ -28,12 +28,11 @@ def check(
     """
     from chimera.bench.check import check as check_tasks
     from chimera.bench.isolation import available_isolation
-    from chimera.cli.signals import stop_signals
 
     output: Output = ctx.obj
     level = available_isolation(None if isolation == "auto" else isolation)
     progress = Progress(output)
-    with tempfile.TemporaryDirectory(prefix="chimera-check-") as logs, stop_signals():
+    with tempfile.TemporaryDirectory(prefix="chimera-check-") as logs:
         report = check_tasks(
             path,
             Path(logs, "results"),

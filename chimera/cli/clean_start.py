@@ -15,6 +15,7 @@ import stat
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
 
+from chimera import interruption
 from chimera.workspace.environment import secret_variables
 
 HANDOVER = "_CHIMERA_HANDOVER"
@@ -70,7 +71,9 @@ def _start_over(environment: Mapping[str, str], secrets: Mapping[str, str]) -> N
                 os.set_inheritable(reading, True)
                 clean = {name: value for name, value in environment.items() if name not in secrets}
                 clean[HANDOVER] = f"{reading}:{os.fstat(reading).st_ino}"
-                os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], clean)  # noqa: S606
+                with interruption.handed_on() as undisturbed:
+                    if undisturbed:
+                        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], clean)  # noqa: S606
     finally:
         os.close(reading)
         if writing >= 0:

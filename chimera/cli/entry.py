@@ -10,8 +10,10 @@ from itertools import pairwise
 import typer
 from typing_extensions import override
 
+from chimera import interruption
 from chimera.cli.cells import escaped
 from chimera.cli.output import Output
+from chimera.cli.signals import kill_descendants
 from chimera.config import process_environment
 from chimera.errors import ChimeraError
 
@@ -33,6 +35,7 @@ def run_command_line(arguments: Sequence[str], app: typer.Typer | None = None) -
     except ChimeraError as fault:
         code = _expected_fault(output, fault)
     except KeyboardInterrupt as signal:
+        interruption.seen()
         code = _interrupted(output, signal)
     except BrokenPipeError:
         output.silence()
@@ -64,7 +67,8 @@ def _invoke(arguments: list[str], output: Output, app: typer.Typer) -> int:
         handler.setFormatter(_PlainFormatter(output))
         logging.basicConfig(handlers=[handler])
         logging.getLogger("chimera").setLevel(logging.DEBUG)
-    with command.make_context("chimera", arguments, obj=output) as context:
+    interruption.hurry_with(kill_descendants)
+    with interruption.raising(), command.make_context("chimera", arguments, obj=output) as context:
         code = command.invoke(context)
     return code if isinstance(code, int) else 0
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from chimera.core.state import StopReason
 
 OutputFormat = Literal["text", "json", "stream-json"]
-# Between these events a run can be interrupted and still writes its end.
-_IN_THE_LOOP = {"prompt", "completion", "tool_started", "tool_finished"}
 
 
 class Output:
@@ -75,10 +73,6 @@ class Output:
             return
         self._print_json(event.record(self._seq))
         self._seq += 1
-        if self._gone and event.type in _IN_THE_LOOP:
-            from chimera.core.agent import Interrupted
-
-            raise Interrupted("SIGPIPE")
 
     def deliver(self, fields: Mapping[str, Any], *, answer_shown: bool = False) -> None:
         """Print the result of a run. The first one counts."""

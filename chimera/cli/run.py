@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chimera import interruption
 from chimera.cli import options
 from chimera.cli.options import CONTEXT, LIMITS, MODEL, SAFETY
 from chimera.cli.output import Output
@@ -171,7 +172,6 @@ def show_run(output: Output, start: Callable[..., RunResult], *, quiet: bool) ->
         quiet: show nothing but errors.
     """
     from chimera.cli.render import Screen, show_fault, show_summary
-    from chimera.cli.signals import stop_signals
 
     screen = None if quiet else Screen(output.terminal, verbose=output.verbose)
 
@@ -180,18 +180,16 @@ def show_run(output: Output, start: Callable[..., RunResult], *, quiet: bool) ->
         if screen is not None:
             screen(event)
 
-    with stop_signals():
-        result = start(emit=emit, ask=_asker(output))
+    result = start(emit=emit, ask=_asker(output))
     fields = result.fields()
-    # Who closed the other end of the pipe wants to hear no more.
-    unheard = result.stop_detail == "SIGPIPE"
-    if result.run_id is not None and not quiet and not unheard:
-        show_summary(output.terminal, fields)
-    if result.message and not unheard:
-        show_fault(output.terminal, result.message)
-    # Where both streams end on one screen, the answer is there already.
-    shown = output.on_terminal and screen is not None and screen.answer_shown
-    output.deliver(fields, answer_shown=shown)
+    with interruption.ending():
+        if result.run_id is not None and not quiet:
+            show_summary(output.terminal, fields)
+        if result.message:
+            show_fault(output.terminal, result.message)
+        # Where both streams end on one screen, the answer is there already.
+        shown = output.on_terminal and screen is not None and screen.answer_shown
+        output.deliver(fields, answer_shown=shown)
     return result.exit_code
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from chimera import prompts
+from chimera import interruption, prompts
 from chimera.core.compaction import Compactor, compact
 from chimera.core.context import Context
 from chimera.core.context_budget import ContextBudget, floor_fields
@@ -42,10 +42,6 @@ class Verify:
     command: str
     run: Callable[[], ToolOutput]
     """Never raises for a command that fails or cannot be started."""
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal asked the run to stop. Its argument is the signal's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +78,7 @@ class Agent:
                 self.step(state)
             self._context.conclude(state)
         except KeyboardInterrupt as signal:
-            state.stop = _interrupted(signal)
+            state.stop = interrupted(signal)
         except RecordError as fault:
             state.stop = Stop(StopReason.STATE_UNWRITABLE, message=str(fault))
         return RunResult.of(state, model=self.model.name)
@@ -279,6 +275,8 @@ class Agent:
         self.emit(Event(kind, fields))
 
 
-def _interrupted(signal: KeyboardInterrupt) -> Stop:
-    name = str(signal.args[0]) if isinstance(signal, Interrupted) and signal.args else "SIGINT"
+def interrupted(signal: KeyboardInterrupt) -> Stop:
+    """The stop that a signal makes."""
+    interruption.seen()
+    name = str(signal.args[0]) if isinstance(signal, interruption.Interrupted) and signal.args else "SIGINT"
     return Stop(StopReason.INTERRUPTED, detail=name, message=f"Interrupted by {name}. The record is kept.")

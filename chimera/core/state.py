@@ -42,7 +42,7 @@ class StopReason(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """0 for an answer, 130 for an interruption (a SIGTERM makes it 143), else the place in this list."""
+        """0 for an answer, 130 for an interruption (143 if it was not by SIGINT), else the place in this list."""
         return 130 if self is StopReason.INTERRUPTED else list(StopReason).index(self)
 
 
@@ -58,7 +58,7 @@ class Stop:
 
     @property
     def exit_code(self) -> int:
-        return 143 if self.detail == "SIGTERM" else self.reason.exit_code
+        return 143 if self.detail in {"SIGTERM", "SIGHUP"} else self.reason.exit_code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from chimera import interruption
 from chimera.errors import RecordError
 from chimera.record.events import DURABLE, NOT_RECORDED, Event
 from chimera.record.redaction import Redactor
@@ -136,7 +137,12 @@ class RunDirectory(RunFiles):
             RecordError: it could not be written.
         """
         if event.type in NOT_RECORDED:
+            interruption.check()
             return
+        with interruption.shielded():
+            self._append(event)
+
+    def _append(self, event: Event) -> None:
         line = _encoded(event.record(self._seq))
         before = os.fstat(self._file).st_size
         try:

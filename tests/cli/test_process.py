@@ -92,7 +92,8 @@ def test_closed_and_broken_streams_end_quietly(repository: Path, script: Script)
     assert done.stderr == ""
     (path,) = Path(state_dir(), "runs").iterdir()
     last = json.loads((path / "events.jsonl").read_text(encoding="utf-8").splitlines()[-1])
-    assert last["type"] == "run_finished"
+    # Who closed the pipe has heard enough; the work that was asked for goes on.
+    assert (last["type"], last["stop_reason"], last["steps"]) == ("run_finished", "answered", 31)
     done = shell(f"{run} --max-steps 1 <&- >&- 2>&-; echo $?")
     assert done.stdout == "4\n"
     done = shell(f"{run} -q >/dev/full; echo $?")
@@ -121,25 +122,37 @@ def test_a_signal_stops_the_run_and_everything_it_started(
         out, _ = process.communicate(timeout=30)
     result = json.loads(out)
     assert (process.returncode, result["exit_code"], result["stop_reason"]) == (code, code, "interrupted")
+    assert result["stop_detail"] == number.name
     assert result["answer"] is None
     assert mark not in processes()
 
 
-def test_a_second_signal_ends_everything_at_once(repository: Path, script: Script) -> None:
+@pytest.mark.parametrize("patient", [True, False], ids=["while it ends", "at once"])
+def test_further_signals_kill_what_runs_and_the_run_is_saved_all_the_same(
+    repository: Path, script: Script, patient: bool
+) -> None:
     mark = f"second-signal-{os.getpid()}"
     command = f"trap 'touch asked' TERM; touch started; while true; do sleep 0.05; done; echo {mark}"
     model = script([{"call": "shell", "arguments": {"command": command}}])
+    arguments = ["run", "x", "--model", model, *UNCONFINED, "--output-format", "json"]
     with subprocess.Popen(
-        [sys.executable, "-m", "chimera", "run", "x", "--model", model, *UNCONFINED],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [sys.executable, "-m", "chimera", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         wait_for(repository / "started")
         process.send_signal(signal.SIGINT)
-        wait_for(repository / "asked")
+        if patient:
+            wait_for(repository / "asked")
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=30)
-    assert process.returncode == 130
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    result = json.loads(out)
+    assert (process.returncode, result["exit_code"], result["stop_reason"]) == (130, 130, "interrupted")
+    assert "Traceback" not in err
+    record = Path(result["run_dir"], "events.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(record[-1])["type"] == "run_finished"
     assert mark not in processes()
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from chimera.core.agent import Agent, Interrupted
+from chimera.core.agent import Agent
 from chimera.core.context_budget import ContextBudget
 from chimera.core.messages import Usage
 from chimera.core.model import Request, Window
 from chimera.core.state import Limits, RunResult, StopReason
 from chimera.errors import RecordError
+from chimera.interruption import Interrupted
 from chimera.models.scripted import ScriptedCall
 from chimera.record.events import Event
 from chimera.testing import Reply, ScriptedModel, call, calls, error, text

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from chimera.core.agent import Interrupted
 from chimera.core.model import Request
 from chimera.core.state import StopReason
+from chimera.interruption import Interrupted
 from chimera.models.scripted import ScriptedCall
 from chimera.testing import Reply, call, calls, text
 from tests.core.bench import Bench
