@@ -72,6 +72,10 @@ class ContextOverflowError(ModelError):
         self.limit = limit
 
 
+class ToolsRefusedError(ModelError):
+    """The server refused the request because it offers tools: its model has no form for calls."""
+
+
 class ModelAuthError(ModelError):
     """The key is missing or refused, or the model does not exist. Never retried."""
 

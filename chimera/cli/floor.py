@@ -40,6 +40,7 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         floor_ledger,
     )
     from chimera.core.messages import system
+    from chimera.core.protocol import NATIVE
     from chimera.core.tokens import Calibration, TokenCounter
     from chimera.record.calibrations import load_calibration
     from chimera.session import choose_tools
@@ -65,8 +66,9 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     )
     schemas = [tool.schema() for tool in choose_tools(advertised_tools(), config)]
     counter = TokenCounter()
-    measured = counter.floor(system(prompts.SYSTEM), schemas)
-    compact_total = counter.floor(system(prompts.SYSTEM), [*map(compact_schema, schemas)]).total
+    text = NATIVE.system(prompts.SYSTEM, schemas)
+    measured = counter.floor(system(text), schemas)
+    compact_total = counter.floor(system(text), [*map(compact_schema, schemas)]).total
     fits = budget.calibration.size(measured.total) < budget.trigger
     if output_format == "json":
         output.json(

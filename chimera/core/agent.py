@@ -16,12 +16,13 @@ from chimera.core.ledger import CommandRun, Verification, fact_fields
 from chimera.core.messages import ToolCall
 from chimera.core.model import Completion, Model
 from chimera.core.outputs import ToolOutput
+from chimera.core.protocol import NATIVE, ToolProtocol
 from chimera.core.recording import Past, learn, recall
 from chimera.core.replies import Reply, broken_calls, read_reply
 from chimera.core.state import Limits, RunResult, RunState, Stop, StopReason
 from chimera.core.summary import Summariser
 from chimera.core.tokens import TokenCounter
-from chimera.errors import ContextOverflowError, ModelAuthError, ModelError, RecordError
+from chimera.errors import ContextOverflowError, ModelAuthError, ModelError, RecordError, ToolsRefusedError
 from chimera.record.events import Emit, Event
 from chimera.record.run_directory import RunFiles
 from chimera.tools.base import ToolSet, failed
@@ -58,6 +59,9 @@ class Agent:
     """What the file tools know of file contents; the same object as theirs, so that a restored file counts as read."""
     verify: Verify | None = None
     system: str = prompts.SYSTEM
+    """The system message but for how calls are made, which the protocol says."""
+    protocols: tuple[ToolProtocol, ...] = (NATIVE,)
+    """How calls travel; each later one is the way out where the one before does not work."""
     emit: Emit = lambda event: None
     clock: Callable[[], float] = time.monotonic
     counter: TokenCounter = field(default_factory=TokenCounter)
@@ -71,7 +75,8 @@ class Agent:
             task: what to do; verbatim in every request.
             past: steps of the same task to go on from, instead of a fresh start.
         """
-        state = self._context.begin(self.system, task, self.budget, self.clock())
+        text = self.protocols[0].system(self.system, self.tools.schemas())
+        state = self._context.begin(text, task, self.budget, self.clock(), self.protocols[0])
         try:
             self._introduce(state, task, past)
             while state.stop is None:
@@ -93,7 +98,10 @@ class Agent:
         if completion is None:
             return
         reply = read_reply(completion, self.tools.names)
-        if fault := self._bad_reply(state, reply):
+        if reply.written and state.protocol is not self.protocols[-1]:
+            self._context.answer_back(state, reply.message, prompts.ACTIONS_FROM_NOW)
+            state.stop = self._fall_back(state, "The model writes its calls as text")
+        elif fault := self._bad_reply(state, reply):
             state.stop = fault
         elif reply.fault:
             self._context.answer_back(state, reply.message, reply.fault)
@@ -121,8 +129,9 @@ class Agent:
         self._emit(
             "run_started",
             task=task,
-            system=self.system,
-            tools=list(self.tools.schemas()),
+            system=state.history.system.content,
+            tools=list(state.protocol.schemas(self.tools.schemas())),
+            protocol=state.protocol.name,
             model=self.model.name,
             window=self.budget.window.tokens,
             window_source=self.budget.window.source,
@@ -142,26 +151,44 @@ class Agent:
             )
 
     def _complete(self, state: RunState) -> Completion | None:
-        """One completion. A refusal for size is answered once with a smaller request; other faults stop the run."""
-        for refused_before in (False, True):
+        """One completion. A refusal for size gets one smaller request, one of tools another protocol; else the run stops."""
+        refused_before = False
+        while state.stop is None:
             try:
                 return self._send(state)
             except ContextOverflowError as refusal:
                 message = f"The provider refused the request for its size even after compaction. {refusal}"
                 again = Stop(StopReason.CONTEXT_OVERFLOW, message=message)
                 state.stop = again if refused_before else self._context.learn(state, refusal)
+                refused_before = True
+            except ToolsRefusedError as refusal:
+                state.stop = self._fall_back(state, f"The server takes no tools ({refusal})")
             except ModelAuthError as fault:
                 state.stop = Stop(StopReason.AUTH_ERROR, message=str(fault))
             except ModelError as fault:
                 state.stop = Stop(StopReason.MODEL_ERROR, message=str(fault))
-            if state.stop is not None:
-                break
         return None
+
+    def _fall_back(self, state: RunState, why: str) -> Stop | None:
+        """Go on with the next protocol and say so; the stop where there is none."""
+        following = self.protocols[self.protocols.index(state.protocol) + 1 :]
+        if not following:
+            message = f"{why}. With --tool-protocol json calls travel as text."
+            return Stop(StopReason.MODEL_ERROR, message=message)
+        self._context.warn(state, f"{why}: from here on each call is one JSON object (--tool-protocol json).")
+        text = following[0].system(self.system, self.tools.schemas())
+        return self._context.change_protocol(state, following[0], text)
 
     def _send(self, state: RunState) -> Completion:
         request = self._context.request(state)
         start = self.clock()
-        completion = self.model.complete(request, lambda text: self._emit("text", text=text))
+        plain = state.protocol is NATIVE
+        written = self.model.complete(request, lambda text: self._emit("text", text=text) if plain else None)
+        completion = state.protocol.completion(
+            written, step=state.steps, names=self.tools.names, again=state.bad_completions > 0
+        )
+        if not plain and completion.message.content:
+            self._emit("text", text=completion.message.content)
         usage = self._context.observe(state, completion.message, completion.usage)
         self._emit(
             "completion",

@@ -19,9 +19,10 @@ from chimera.core.context_budget import (
     floor_ledger,
 )
 from chimera.core.history import Turn
-from chimera.core.messages import Message, Usage, settled, user
+from chimera.core.messages import Message, Usage, settled, system, user
 from chimera.core.model import Request, Window
 from chimera.core.outputs import ToolOutput
+from chimera.core.protocol import NATIVE, ToolProtocol
 from chimera.core.restoration import EditedFile, Restored
 from chimera.core.state import RunState, Stop, StopReason
 from chimera.core.summary import MIN_SUMMARY_TOKENS, Summariser
@@ -53,14 +54,30 @@ class Context:
     summariser: Summariser | None = None
     compactor: Compactor = compact
 
-    def begin(self, system_text: str, task: str, budget: ContextBudget, started: float) -> RunState:
+    def begin(
+        self,
+        system_text: str,
+        task: str,
+        budget: ContextBudget,
+        started: float,
+        protocol: ToolProtocol = NATIVE,
+    ) -> RunState:
         """The state of a run before its first step, with the floor measured and checked."""
         history = self.counter.history(system_text, task)
-        floor = self.counter.floor(history.system, self.schemas)
-        state = RunState(history=history, floor=floor, budget=budget, started=started)
+        floor = self.counter.floor(history.system, protocol.schemas(self.schemas))
+        state = RunState(history=history, floor=floor, budget=budget, started=started, protocol=protocol)
         state.uncompacted_tokens = floor.total + history.task_tokens
         state.stop = self._check_floor(state)
         return state
+
+    def change_protocol(self, state: RunState, protocol: ToolProtocol, system_text: str) -> Stop | None:
+        """Go on with another way for calls to travel: another floor, the same turns. The stop if there is no room."""
+        message = system(system_text)
+        state.protocol = protocol
+        state.history = replace(state.history, system=message)
+        state.floor = self.counter.floor(message, protocol.schemas(self.schemas))
+        state.history_rewrites += 1
+        return self._check_floor(state) or self.fit(state)
 
     def fit(self, state: RunState) -> Stop | None:
         """Compact if the request about to be sent is at or above the trigger. The stop if that cannot help."""
@@ -86,7 +103,9 @@ class Context:
         )
         room_left = state.budget.window.tokens - size
         max_tokens = min(room_left, state.budget.calibration.size(self._room(state).completion_cap))
-        return Request(messages=state.history.messages(), tools=self.schemas, max_tokens=max(1, max_tokens))
+        tools = state.protocol.schemas(self.schemas)
+        request = Request(messages=state.history.messages(), tools=tools, max_tokens=max(1, max_tokens))
+        return state.protocol.request(request, self.schemas)
 
     def observe(self, state: RunState, reply: Message, usage: Usage | None) -> Usage:
         """Take a reply's usage into account, or our own estimate of it where the provider reports none."""
@@ -189,7 +208,7 @@ class Context:
         return Room.of(state.budget, state.floor, state.history.task_tokens)
 
     def _check_floor(self, state: RunState) -> Stop | None:
-        compacted = [compact_schema(schema) for schema in self.schemas]
+        compacted = [compact_schema(schema) for schema in state.protocol.schemas(self.schemas)]
         compact_total = self.counter.floor(state.history.system, compacted).total
         shortfall = check_floor(state.budget, state.floor, state.history.task_tokens, compact_total)
         if shortfall is None:
@@ -310,6 +329,7 @@ class Context:
             "mode": state.budget.mode,
             "tight": result.tight,
             "archive": archive,
+            "put_back": result.history.context if result.changed else "",
             "restored": [{"path": file.path, "sha256": file.sha256 or None}] if file else [],
             "failure": result.failure,
         }

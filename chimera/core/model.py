@@ -19,6 +19,8 @@ class Request:
     """Legal for a strict provider: each tool call is answered once, directly after its message, in call order."""
     tools: tuple[dict[str, Any], ...] = ()
     """Tool schemas in the OpenAI form, `{"type": "function", "function": {...}}`."""
+    reply_schema: dict[str, Any] | None = None
+    """JSON schema to which the server should hold the reply, for a protocol whose calls travel as text."""
     max_tokens: int
     """Bound of the completion in tokens. An adapter may lower it to what the model can write at most."""
 
@@ -32,6 +34,8 @@ class Completion:
     finish_reason: FinishReason
     usage: Usage | None = None
     """None where the provider reported nothing."""
+    fault: str = ""
+    """Why the reply is not in the form that was asked for, as the model should read it. Set by a protocol, never by a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,8 @@ class Reply:
     """Per call, in order: the arguments as the model wrote them. Only these are run."""
     fault: str = ""
     """Why the reply cannot be used, as the model should read it. Nothing of such a reply is run."""
+    written: bool = False
+    """It is a fault because a call stands in its text, where nothing runs it."""
     cut: bool = False
     """The arguments of its last call end in the middle, so it was cut whatever its finish reason says. Nothing is run."""
 
@@ -63,10 +65,16 @@ def read_reply(completion: Completion, names: Collection[str] = ()) -> Reply:
     if completion.finish_reason == "content_filter":
         fault = "The provider's filter withheld your reply. Go on with the task in another way."
         return Reply(message=assistant(content or "(filtered reply)", extra=extra), fault=fault)
+    if completion.fault:
+        return Reply(message=assistant(content or PLACEHOLDER, extra=extra), fault=completion.fault)
     if not completion.message.tool_calls:
         if content:
             written = written_call(content, names)
-            return Reply(message=assistant(content, extra=extra), fault=_WRITTEN[written] if written else "")
+            return Reply(
+                message=assistant(content, extra=extra),
+                fault=_WRITTEN[written] if written else "",
+                written=written == "call",
+            )
         fault = "Your reply was empty. Call a tool to go on, or give your final answer as text."
         return Reply(message=assistant(PLACEHOLDER, extra=extra), fault=fault)
     return _with_calls(completion.message, content, extra)

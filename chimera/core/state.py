@@ -14,6 +14,7 @@ from chimera.core.messages import Message, Usage
 from chimera.core.outputs import ToolOutput
 from chimera.core.plan import Plan
 from chimera.core.progress import Progress
+from chimera.core.protocol import NATIVE, ToolProtocol
 from chimera.core.tokens import Calibration, Floor
 
 SCHEMA_VERSION = 1
@@ -117,6 +118,8 @@ class RunState:
     floor: Floor
     budget: ContextBudget
     started: float
+    protocol: ToolProtocol = NATIVE
+    """How calls travel from now on."""
     plan: Plan = field(default_factory=Plan)
     ledger: Ledger = field(default_factory=Ledger)
     progress: Progress = field(default_factory=Progress)

@@ -1,7 +1,7 @@
 """Tool calls and tool results that a model wrote into its text, where nothing can run them.
 
 Recognised by the markup that models are trained on, whatever server failed to parse it. What stands in a code fence
-or between backticks is an example and never recognised. Nothing here runs or parses a call: the model is asked again.
+or between backticks is an example and never recognised, unless it is a call of a tool and the fence is the whole text.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ _RESULTS = re.compile(
     r"|^Action:[ \t]*\S.*\n(?:.*\n){0,40}?Observation:",
     re.MULTILINE,
 )
+_WRAPPED = re.compile(
+    rf"```(?:json|tool_call|tool_code)?\s*\n(.*?)\n?```|<{_PREFIX}tool_call>(.*?)</{_PREFIX}tool_call>|\[TOOL_CALLS\](.*)",
+    re.DOTALL,
+)
 _ARGUMENT_KEYS = ("arguments", "parameters", "input")
 
 
@@ -54,9 +58,28 @@ def written_call(text: str, names: Collection[str]) -> Written | None:
     plain = _without_code(text)
     if _RESULTS.search(plain):
         return "result"
-    if _CALLS.search(plain) or _is_call(_json(text), names) or _names_a_tag(plain, names):
+    if _CALLS.search(plain) or _is_call(_json(_bare(text)), names) or _names_a_tag(plain, names):
         return "call"
     return None
+
+
+def sole_call(text: str, names: Collection[str]) -> tuple[str, str] | None:
+    """Name and arguments (JSON text) of a call of an offered tool, where a text is that and nothing else."""
+    value = _json(_bare(text))
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    if not isinstance(value, dict) or not _is_call(value, names):
+        return None
+    inner = value["function"] if isinstance(value.get("function"), dict) else value
+    arguments = next(inner[key] for key in _ARGUMENT_KEYS if key in inner)
+    return inner["name"], arguments if isinstance(arguments, str) else json.dumps(
+        arguments, ensure_ascii=False
+    )
+
+
+def _bare(text: str) -> str:
+    """What is inside the one fence or markup around a whole text."""
+    inside = _WRAPPED.fullmatch(text.strip())
+    return next(filter(None, inside.groups()), "") if inside else text
 
 
 def _without_code(text: str) -> str:

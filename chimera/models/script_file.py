@@ -16,7 +16,7 @@ YAML (`.yaml`, `.yml`) has `replies` and, if wanted, `window` at the top:
         text: I remember the port.
       - unless: "PORT=8123"               # played only if the prompt does not contain it
         text: I forgot the port.
-      - error: overflow                   # overflow, auth, throttle or server
+      - error: overflow                   # overflow, tools, auth, throttle or server
         limit: 4096                       # overflow: the window that the refusal names
         message: too large
         retry_after_s: 0                  # throttle and server

@@ -10,9 +10,10 @@ from typing import Any, Literal, TypeAlias
 
 from chimera.core.messages import ToolCall, Usage, assistant
 from chimera.core.model import Completion, FinishReason, OnText, Request, Window
-from chimera.errors import ContextOverflowError, ModelAuthError, ModelError
+from chimera.core.protocol import action_text, answer_text
+from chimera.errors import ContextOverflowError, ModelAuthError, ModelError, ToolsRefusedError
 
-ErrorKind = Literal["overflow", "auth", "throttle", "server"]
+ErrorKind = Literal["overflow", "tools", "auth", "throttle", "server"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +150,15 @@ class ScriptedModel:
             self._sleep(reply.delay_s)
         if reply.error is not None:
             raise _raised(reply.error)
-        if reply.text:
-            on_text(reply.text)
-        message = assistant(reply.text, *map(self._call, reply.calls), extra=reply.extra)
-        reason = reply.finish_reason or ("tool_calls" if reply.calls else "stop")
+        written, calls = reply.text, tuple(map(self._call, reply.calls))
+        if request.reply_schema is not None and not reply.finish_reason:
+            # Held to a schema, it writes its calls and answers as a real model would have to.
+            written = "\n".join(action_text(written, call) for call in calls) or answer_text(written)
+            calls = ()
+        if written:
+            on_text(written)
+        message = assistant(written, *calls, extra=reply.extra)
+        reason = reply.finish_reason or ("tool_calls" if calls else "stop")
         return Completion(message=message, finish_reason=reason, usage=reply.usage)
 
     def _next(self, request: Request) -> Reply:
@@ -207,6 +213,8 @@ def _raised(error: ScriptedError) -> ModelError:
     match error.kind:
         case "overflow":
             return ContextOverflowError(message, limit=error.limit)
+        case "tools":
+            return ToolsRefusedError(message)
         case "auth":
             return ModelAuthError(message)
         case "throttle" | "server":

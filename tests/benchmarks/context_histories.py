@@ -18,6 +18,7 @@ from chimera.cli.advertised import advertised_tools
 from chimera.core.ledger import CommandRun, Fact, FileRead
 from chimera.core.messages import Message, ToolCall, assistant
 from chimera.core.outputs import ToolOutput
+from chimera.core.protocol import NATIVE
 from chimera.replay import Recording, read_recording
 from chimera.testing import Reply, ScriptedModel, call, calls, text
 
@@ -162,7 +163,7 @@ def generated(
         made.append(Step(message=assistant(words, *calls_made), outputs=tuple(outputs)))
     return History(
         name=name,
-        system=prompts.SYSTEM,
+        system=NATIVE.system(prompts.SYSTEM, ()),
         tools=tuple(tool.schema() for tool in advertised_tools()),
         task=TASK,
         steps=tuple(made),

@@ -1,0 +1,238 @@
+"""How the calls of a model travel: in the provider's own form, or as one JSON action per reply.
+
+The history always holds calls and results as such. A protocol says what of them is sent, and what a reply means; so the
+loop, the turns, compaction and the record are the same for each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+from chimera import prompts
+from chimera.core.messages import Message, ToolCall, assistant, user
+from chimera.core.model import Completion, Request
+from chimera.core.written_calls import sole_call
+
+ProtocolName = Literal["native", "json"]
+Schema = Mapping[str, Any]
+"""A tool in the OpenAI form."""
+
+ANSWER = "answer"
+"""The action that ends a run: `{"text": what the model has to say}`."""
+# What a call's thought, name and arguments are framed by when it travels as text takes about as many tokens as the two
+# ids and the overhead of a native call, which is what is counted.
+_ID = "action_{:04}"
+_TYPES = {"string": "", "integer": "int", "number": "number", "boolean": "bool"}
+
+
+class ToolProtocol(Protocol):
+    """A way for calls to travel. `name` is what people call it."""
+
+    @property
+    def name(self) -> ProtocolName: ...
+
+    def system(self, text: str, schemas: Sequence[Schema]) -> str:
+        """The system message: `text`, and how calls are made."""
+        ...
+
+    def schemas(self, schemas: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+        """What goes into the `tools` payload of a request."""
+        ...
+
+    def request(self, request: Request, schemas: Sequence[Schema]) -> Request:
+        """The request as it travels."""
+        ...
+
+    def completion(
+        self, completion: Completion, *, step: int, names: Collection[str], again: bool
+    ) -> Completion:
+        """The reply with its calls as calls.
+
+        Args:
+            completion: as the model wrote it.
+            step: its number, for ids.
+            names: of the tools that are offered.
+            again: whether the reply before this one could not be used either, and the model was told why.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCalls:
+    """The provider's own tool calls."""
+
+    name: ProtocolName = "native"
+
+    def system(self, text: str, schemas: Sequence[Schema]) -> str:
+        return f"{text}\n{prompts.NATIVE_CALLS}"
+
+    def schemas(self, schemas: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+        return tuple(schemas)
+
+    def request(self, request: Request, schemas: Sequence[Schema]) -> Request:
+        return request
+
+    def completion(
+        self, completion: Completion, *, step: int, names: Collection[str], again: bool
+    ) -> Completion:
+        """A call that was written as text, although the model was just told not to, and is all there is, counts."""
+        written = sole_call(completion.message.content, names) if again else None
+        if written is None or completion.message.tool_calls or completion.finish_reason != "stop":
+            return completion
+        call = ToolCall(id=_ID.format(step), name=written[0], arguments=written[1])
+        message = assistant("", call, extra=completion.message.extra)
+        return replace(completion, message=message, finish_reason="tool_calls")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonActions:
+    """Each reply is one JSON object `{"thought", "tool", "arguments"}`, to which the server holds the model where it can.
+
+    Small models that never manage a native call do this well, since they cannot do anything else.
+    """
+
+    name: ProtocolName = "json"
+
+    def system(self, text: str, schemas: Sequence[Schema]) -> str:
+        lines = "\n".join(f"- {described(schema)}" for schema in schemas)
+        return f"{text}\n{prompts.JSON_ACTIONS.format(tools=lines)}"
+
+    def schemas(self, schemas: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+        return ()
+
+    def request(self, request: Request, schemas: Sequence[Schema]) -> Request:
+        return replace(
+            request,
+            messages=tuple(_alternating(_exchanged(request.messages))),
+            tools=(),
+            reply_schema=action_schema(schemas),
+        )
+
+    def completion(
+        self, completion: Completion, *, step: int, names: Collection[str], again: bool
+    ) -> Completion:
+        if completion.finish_reason in {"length", "content_filter"} or not completion.message.content.strip():
+            return completion
+        action = read_action(completion.message.content)
+        if action is None:
+            return replace(completion, fault=prompts.NO_ACTION)
+        thought, tool, arguments = action
+        if tool == ANSWER and isinstance(arguments.get("text"), str) and arguments["text"].strip():
+            message = assistant(arguments["text"], extra=completion.message.extra)
+            return replace(completion, message=message, finish_reason="stop")
+        text = json.dumps(arguments, ensure_ascii=False)
+        call = ToolCall(id=_ID.format(step), name=tool, arguments=text)
+        message = assistant(thought, call, extra=completion.message.extra)
+        return replace(completion, message=message, finish_reason="tool_calls")
+
+
+NATIVE = NativeCalls()
+JSON = JsonActions()
+
+
+def action_schema(schemas: Sequence[Schema]) -> dict[str, Any]:
+    """The JSON schema of one action: a call of one of the tools, or the answer."""
+    functions = [schema["function"] for schema in schemas]
+    tools = [(function["name"], function["parameters"]) for function in functions]
+    text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    return {"anyOf": [_action(name, parameters) for name, parameters in (*tools, (ANSWER, text))]}
+
+
+def _action(name: str, parameters: Schema) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {"thought": {"type": "string"}, "tool": {"const": name}, "arguments": parameters},
+        "required": ["thought", "tool", "arguments"],
+        "additionalProperties": False,
+    }
+
+
+def action_text(thought: str, call: ToolCall) -> str:
+    """A call as one action. Arguments that are no JSON stay as they are, and the action is none then either."""
+    fields = json.dumps({"thought": thought, "tool": call.name}, ensure_ascii=False)
+    return f'{fields[:-1]}, "arguments": {call.arguments}}}'
+
+
+def answer_text(text: str) -> str:
+    """An answer as one action."""
+    return json.dumps({"tool": ANSWER, "arguments": {"text": text}}, ensure_ascii=False)
+
+
+def read_action(text: str) -> tuple[str, str, dict[str, Any]] | None:
+    """Thought, tool and arguments of a reply that is one action; None for anything else.
+
+    A server that does not hold the model to the schema lets it write a fence around the object, or words before it.
+    """
+    start = text.find("{")
+    try:
+        action, end = json.JSONDecoder(strict=False).raw_decode(text[start:]) if start >= 0 else (None, 0)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(action, dict) or text[start + end :].strip("` \n") or "{" in text[:start]:
+        return None
+    tool, arguments, thought = action.get("tool"), action.get("arguments", {}), action.get("thought", "")
+    if not (isinstance(tool, str) and isinstance(arguments, dict) and isinstance(thought, str)):
+        return None
+    return thought, tool, arguments
+
+
+def described(schema: Schema) -> str:
+    """A tool as one line: name, parameters with their types where they are no text, and what it does."""
+    function = schema["function"]
+    return f"{function['name']}({_fields(function['parameters'])}): {function['description']}"
+
+
+def _fields(parameters: Schema) -> str:
+    required = parameters.get("required", ())
+    return ", ".join(
+        f"{name}{'' if name in required else '?'}{': ' if (kind := _type(inner)) else ''}{kind}"
+        for name, inner in parameters.get("properties", {}).items()
+    )
+
+
+def _type(schema: Any) -> str:
+    if not isinstance(schema, Mapping):
+        return ""
+    if choices := schema.get("enum"):
+        return " | ".join(str(choice) for choice in choices)
+    kind = schema.get("type")
+    if kind == "array":
+        return f"[{_type(schema.get('items')) or 'text'}, ...]"
+    if kind == "object":
+        return f"{{{_fields(schema)}}}"
+    return _TYPES.get(kind, kind) if isinstance(kind, str) else "any"
+
+
+def _exchanged(messages: Sequence[Message]) -> Iterable[Message]:
+    """Calls and results as text, each call directly before its result."""
+    calls: dict[str | None, ToolCall] = {}
+    message = assistant()
+    for following in messages:
+        if following.tool_calls:
+            message, calls = following, {call.id: call for call in following.tool_calls}
+        elif following.role == "tool":
+            call = calls[following.tool_call_id]
+            yield assistant(action_text(message.content, call), extra=message.extra)
+            yield user(prompts.ACTION_RESULT.format(tool=call.name, result=following.content))
+            message = assistant()
+        elif following.role == "assistant":
+            yield assistant(answer_text(following.content), extra=following.extra)
+        else:
+            yield following
+
+
+def _alternating(messages: Iterable[Message]) -> Iterable[Message]:
+    """The same messages with neighbours of one role made one, for templates that insist on it."""
+    held: Message | None = None
+    for message in messages:
+        if held is not None and held.role == message.role:
+            held = replace(held, content=f"{held.content}\n\n{message.content}")
+            continue
+        if held is not None:
+            yield held
+        held = message
+    if held is not None:
+        yield held
