@@ -98,7 +98,7 @@ class Agent:
         if completion is None:
             return
         reply = read_reply(completion, self.tools.names)
-        if reply.written and state.protocol is not self.protocols[-1]:
+        if reply.written and not state.calls and state.protocol is not self.protocols[-1]:
             self._context.answer_back(state, reply.message, prompts.ACTIONS_FROM_NOW)
             state.stop = self._fall_back(state, "The model writes its calls as text")
         elif fault := self._bad_reply(state, reply):
@@ -215,6 +215,7 @@ class Agent:
     def _run_calls(self, state: RunState, reply: Reply) -> None:
         """Run the calls in order; each gets exactly one result, and the turn joins the history whole."""
         calls = reply.message.tool_calls
+        state.calls += len(calls)
         outputs = [
             self._run_call(state, call, name, text, run=not reply.cut or call is calls[-1])
             for call, name, text in zip(calls, reply.names, reply.arguments, strict=True)

@@ -126,6 +126,8 @@ class RunState:
     usage: Usage = field(default_factory=Usage)
     steps: int = 0
     """Model calls that returned or failed; repetitions after a refusal or a fault are part of their step."""
+    calls: int = 0
+    """Made since the run began or was taken up again: a model that has made one can make more in this protocol."""
     bad_completions: int = 0
     """In a row."""
     failed_verifications: int = 0

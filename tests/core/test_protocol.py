@@ -202,6 +202,13 @@ def test_native_calls_that_do_not_work_fall_back_to_actions_aloud(bench: Bench, 
     assert "- shell(command" in bench.requests[1].messages[0].content
 
 
+def test_a_model_that_has_made_native_calls_is_only_reminded(bench: Bench) -> None:
+    made = call("shell", command="true")
+    result = run(bench, [made, text(f"<tool_call>{WRITTEN}</tool_call>"), made, text("ok")], NATIVE, JSON)
+    assert result.answer == "ok"
+    assert all(request.tools for request in bench.requests)
+
+
 def test_without_another_protocol_a_refusal_of_tools_says_what_to_type(bench: Bench) -> None:
     result = run(bench, [error("tools", "no tools here")], NATIVE)
     assert result.stop_reason is StopReason.MODEL_ERROR
