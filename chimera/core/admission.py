@@ -29,20 +29,22 @@ def admit(
         outputs: one per call, in call order.
         cap: for the whole turn, in estimated tokens.
         counter: the counter of the run.
-        keep: called once for each output that is cut.
+        keep: called once for each output that is cut here, or was by its tool.
     """
-    sizes = [counter.text(output.text) for output in outputs]
+    # Of an output that its tool has cut the whole is kept and named, even where what is left of it fits.
+    sizes = [counter.text(o.text) + (_MARK_TOKENS if o.excerpt else 0) for o in outputs]
     overhead = sum(MESSAGE_OVERHEAD + counter.text(call.id) for call in assistant.tool_calls)
     level = water_level(sizes, cap - counter.message(assistant) - overhead)
     messages = []
     for call, output, size in zip(assistant.tool_calls, outputs, sizes, strict=True):
-        if size <= max(level, _SMALL_TOKENS):
+        fits = size <= max(level, _SMALL_TOKENS)
+        if fits and not output.excerpt:
             shows = tuple(fact for fact in output.facts if isinstance(fact, FileRead))
             content = output.text or "(no output)"
             messages.append(tool_result(call.id, content, digest=output.digest, shows=shows))
             continue
         where = f"{'in full' if output.whole else 'its beginning'}: {output.kept or keep(output)}"
-        content = cut(output, size, level, counter, where=where)
+        content = f"{output.text}\n[{where}]" if fits else cut(output, size, level, counter, where=where)
         messages.append(tool_result(call.id, content, digest=f"{output.digest}; {where}", kept=True))
     return tuple(messages)
 

@@ -24,6 +24,8 @@ class ToolOutput:
     """Only for commands; None when killed."""
     size: int | None = None
     """Bytes of the whole output where `text` is only its head and tail."""
+    excerpt: bool = False
+    """Whether `text` is only head and tail of what there was."""
     spool: Path | None = None
     """File with the whole output. Whoever runs the tool keeps it or deletes it."""
     kept: str | None = None

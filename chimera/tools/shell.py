@@ -96,6 +96,7 @@ def _output(command: str, result: CommandResult, output: str, limit_s: float) ->
         ok=not failed,
         exit_code=result.exit_code,
         size=result.size if result.spool else None,
+        excerpt=result.spool is not None,
         spool=result.spool,
         facts=(CommandRun(command=command, exit_code=result.exit_code, error=error),),
     )

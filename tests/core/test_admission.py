@@ -64,6 +64,13 @@ def test_a_result_that_is_already_a_head_and_tail_tells_the_size_of_the_whole() 
     assert "of 9,000,000 bytes left out; in full: @run/outputs/0007.txt" in message.content
 
 
+def test_a_head_and_tail_that_fits_names_the_whole_all_the_same() -> None:
+    output = ToolOutput(text="head\n[... left out ...]\ntail", digest="ran", size=9_000_000, excerpt=True)
+    (message,) = admit(assistant("", *batch(1)), [output], 30_000, COUNTER, Store())
+    assert message.content == "head\n[... left out ...]\ntail\n[in full: @run/outputs/0001.txt]"
+    assert message.digest == "ran; in full: @run/outputs/0001.txt"
+
+
 def test_an_empty_result_is_said_to_be_empty() -> None:
     (message,) = admit(assistant("", *batch(1)), [ToolOutput(text="", digest="ran")], 300, COUNTER, Store())
     assert message.content == "(no output)"
