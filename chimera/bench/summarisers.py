@@ -19,6 +19,7 @@ LOSS = 0.2
 _CHANGED = re.compile(
     r"^(?:called (?:write|edit)_file (?P<path>\S+)|- changed (?P<noted>\S+))$", re.MULTILINE
 )
+_READ = re.compile(r"^(?:called read_file (?P<path>\S+)|- read (?P<noted>\S+))$", re.MULTILINE)
 _RAN = re.compile(r"^(?:called shell (?P<command>.+)|- ran `(?P<noted>.+)`)$", re.MULTILINE)
 
 
@@ -107,10 +108,11 @@ def _facts(text: str, facts: Mapping[str, str]) -> list[str]:
 
 
 def _done(text: str) -> list[str]:
-    """One line for each file changed and command run, the newest first, each once."""
+    """One line for each file changed, command run and file read, the newest first, each once."""
     found = [f"- changed {match['path'] or match['noted']}" for match in _CHANGED.finditer(text)]
     ran = [f"- ran `{match['command'] or match['noted']}`" for match in _RAN.finditer(text)]
-    return list(dict.fromkeys([*reversed(found), *reversed(ran)]))
+    read = [f"- read {match['path'] or match['noted']}" for match in _READ.finditer(text)]
+    return list(dict.fromkeys([*reversed(found), *reversed(ran), *reversed(read)]))
 
 
 def _within(lines: Iterable[str], cap: int, counter: TokenCounter) -> str:

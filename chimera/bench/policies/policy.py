@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from chimera.bench.policies.catalogue import program_of
 from chimera.bench.policies.mind import MINDS, LookFirst, Mind, chance
-from chimera.bench.policies.programs import DONE, Move, program_of
+from chimera.bench.policies.programs import DONE, Move
 from chimera.bench.policies.view import View
 from chimera.core.messages import Message, ToolCall, assistant
 from chimera.core.model import Completion, OnText, Request, Window

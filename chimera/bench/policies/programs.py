@@ -79,10 +79,10 @@ def vendor(view: View, mind: Mind) -> Move:
     """Put the header on file after file, then repair what the check finds."""
     count, rules = 40, read("RULES.md")
     if not view.exchanges:
-        return [rules, *_reading("src/{:02}.cfg", 1, count, mind)]
+        return [rules, *reading("src/{:02}.cfg", 1, count, mind)]
     edits, following = _headers(view, mind, rules, count)
     if edits or following <= count:
-        return [*edits, *_reading("src/{:02}.cfg", following, count, mind)]
+        return [*edits, *reading("src/{:02}.cfg", following, count, mind)]
     check = view.last("shell", command="bash check.sh")
     if check is not None and "all good" in check.result:
         return DONE
@@ -106,7 +106,7 @@ def batch(view: View, mind: Mind) -> Move:
     unread = [
         n
         for n in parts
-        if f"grams of part {n:02}" not in view.known and not _has_read(view, f"parts/{n:02}.txt")
+        if f"grams of part {n:02}" not in view.known and not view.has_read(f"parts/{n:02}.txt")
     ]
     if unread:
         return [read(f"parts/{number:02}.txt") for number in unread[: mind.width]]
@@ -125,7 +125,7 @@ def squeeze(view: View, mind: Mind) -> Move:
         return DONE
     labels = [f"page of note {number:02}" for number in range(1, count + 1)]
     for number, label in enumerate(labels, 1):
-        if label not in view.known and not _has_read(view, f"notes/{number:02}.txt"):
+        if label not in view.known and not view.has_read(f"notes/{number:02}.txt"):
             return [read(f"notes/{number:02}.txt")]
     pages = mind.values(view, labels, search("page of note", "notes"))
     return [write("index.txt", "".join(f"{page}\n" for page in pages))]
@@ -140,7 +140,7 @@ def honest_stop(view: View, mind: Mind) -> Move:
         return DONE
     here = max((number for number, _ in _reads(view, "spec")), default=0)
     if here < chapters:
-        return _reading("spec/{:02}.md", here + 1, chapters, mind)
+        return reading("spec/{:02}.md", here + 1, chapters, mind)
     subject = re.search(r"`(\w+ \w+) = N`", view.task)
     assert subject is not None
     look = search(rf"{subject[1]} must", "spec")
@@ -175,7 +175,7 @@ def wrap_once(view: View, mind: Mind) -> Move:
     shown = view.last("read_file", path=path)
     if shown is None:
         return [read(path)]
-    line = _line(view, path, "deliver = ")
+    line = line_of(view, path, "deliver = ")
     if line is None and mind.rereads:
         look = search("^deliver", path)
         if not view.tried(look, 4):
@@ -184,7 +184,7 @@ def wrap_once(view: View, mind: Mind) -> Move:
     if call.startswith("retry("):
         # Done before, as the file shows: say so by an edit that the tool refuses, and go on.
         return [read(f"src/{number:02}.txt") for number in ahead] or DONE
-    follow = [read(f"src/{number:02}.txt") for number in ahead if not _has_read(view, f"src/{number:02}.txt")]
+    follow = [read(f"src/{number:02}.txt") for number in ahead if not view.has_read(f"src/{number:02}.txt")]
     return [edit(path, f"deliver = {call}", f"deliver = retry({call})"), *follow]
 
 
@@ -195,16 +195,16 @@ def ledger_walk(view: View, mind: Mind) -> Move:
     if number > count:
         return DONE
     path = f"accounts/{number:02}.txt"
-    if not _has_read(view, path) and f"turnover of account {number:02}" not in view.known:
-        return _reading("accounts/{:02}.txt", number, count, mind)
+    if not view.has_read(path) and f"turnover of account {number:02}" not in view.known:
+        return reading("accounts/{:02}.txt", number, count, mind)
     look = search("account", path)
     turnover = mind.value(view, f"turnover of account {number:02}", look)
     came = mind.value(view, f"account {number:02} carries over from account", look)
     closing = _whole(turnover) + (_closing(view, mind, came) if came.isdigit() else 0)
     follow = (
         []
-        if _has_read(view, f"accounts/{number + 1:02}.txt")
-        else _reading("accounts/{:02}.txt", number + 1, count, mind)
+        if view.has_read(f"accounts/{number + 1:02}.txt")
+        else reading("accounts/{:02}.txt", number + 1, count, mind)
     )
     return [write(f"closings/{number:02}.txt", f"{closing}\n"), *follow]
 
@@ -226,8 +226,8 @@ def resume(view: View, mind: Mind) -> Move:
     if not left:
         return DONE
     path = f"items/{left[0]:02}.txt"
-    if not _has_read(view, path) and f"kind of item {left[0]:02}" not in view.known:
-        return _reading("items/{:02}.txt", left[0], left[0], mind)
+    if not view.has_read(path) and f"kind of item {left[0]:02}" not in view.known:
+        return reading("items/{:02}.txt", left[0], left[0], mind)
     kind = mind.value(view, f"kind of item {left[0]:02}", search("kind of item", path))
     code = mind.value(view, f"code of {kind}")
     return [write(f"labels/{left[0]:02}.txt", f"{code}\n")]
@@ -247,11 +247,6 @@ PROGRAMS: tuple[tuple[str, Program], ...] = (
 """What the text of a task holds, and its program."""
 
 
-def program_of(task: str) -> Program | None:
-    """The program for a task by its text; None where the text does not tell."""
-    return next((program for mark, program in PROGRAMS if mark in task), None)
-
-
 _SHIFT = ("shifts/{:02}.txt", "units shipped on shift {:02}", "reports/{:02}.txt")
 
 
@@ -260,19 +255,16 @@ def _next_number(view: View, mind: Mind, done: int, count: int, form: tuple[str,
     source, label, target = form
     number = done + 1
     path = source.format(number)
-    if label.format(number) not in view.known and not _has_read(view, path):
-        return _reading(source, number, count, mind)
+    if label.format(number) not in view.known and not view.has_read(path):
+        return reading(source, number, count, mind)
     value = mind.value(view, label.format(number), search(label.format(number), path))
-    follow = [] if _has_read(view, source.format(number + 1)) else _reading(source, number + 1, count, mind)
+    follow = [] if view.has_read(source.format(number + 1)) else reading(source, number + 1, count, mind)
     return [write(target.format(number), f"{value}\n"), *follow]
 
 
-def _reading(source: str, first: int, count: int, mind: Mind) -> list[Call]:
+def reading(source: str, first: int, count: int, mind: Mind) -> list[Call]:
+    """Reads of the next files, as many as the policy puts into one message."""
     return [read(source.format(number)) for number in range(first, min(first + mind.width, count + 1))]
-
-
-def _has_read(view: View, path: str) -> bool:
-    return view.last("read_file", path=path) is not None
 
 
 def _reads(view: View, folder: str) -> Iterator[tuple[int, Exchange]]:
@@ -286,8 +278,8 @@ def _headers(view: View, mind: Mind, rules: Call, count: int) -> tuple[list[Call
     """The edits that the files read so far still need, and the number of the first file behind them."""
     edits: list[Call] = []
     number = max(view.changed("src"), default=0) + 1
-    while number <= count and _has_read(view, path := f"src/{number:02}.cfg"):
-        first, frozen = _line(view, path, "module: "), _line(view, path, "frozen: ")
+    while number <= count and view.has_read(path := f"src/{number:02}.cfg"):
+        first, frozen = line_of(view, path, "module: "), line_of(view, path, "frozen: ")
         look = search("^(module|frozen): ", path)
         if (first is None or frozen is None) and mind.rereads and not view.tried(look, 4):
             raise LookFirst(look)
@@ -298,7 +290,7 @@ def _headers(view: View, mind: Mind, rules: Call, count: int) -> tuple[list[Call
     return edits, number
 
 
-def _line(view: View, path: str, start: str) -> str | None:
+def line_of(view: View, path: str, start: str) -> str | None:
     """The rest of a line of a file, as a read or a search of it still shows."""
     pattern = re.compile(rf"^(?:{re.escape(path)}:\d+: |\d+\t){re.escape(start)}(.*)$", re.MULTILINE)
     for exchange in reversed(view.exchanges):

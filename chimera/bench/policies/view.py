@@ -20,6 +20,9 @@ _FACT = re.compile(
 _CHANGED = re.compile(r"^- changed (?P<path>[^\s:]+)", re.MULTILINE)
 _ALSO_CHANGED = re.compile(r"^- also changed in (?P<folder>[^:\n]+): (?P<names>.+)$", re.MULTILINE)
 _RAN = re.compile(r"^- ran `(?P<command>[^`]+)`", re.MULTILINE)
+_READ = re.compile(r"^- read (?P<path>\S+)", re.MULTILINE)
+# A result of which something is missing, as admission, masking and the masking arm say it.
+_PARTIAL = re.compile(r"(?:in full|its beginning): @run/|^\[\d+ lines of output left out\]$")
 _REFUSED = ("Nothing was changed", "was not replaced", "There is no", "failed:")
 
 
@@ -109,6 +112,10 @@ class View:
         """Whether the prompt tells that a command was run."""
         return command in _RAN.findall(self.notes) or self.last("shell", command=command) is not None
 
+    def has_read(self, path: str) -> bool:
+        """Whether the prompt tells that a file was read, shown or not."""
+        return path in _noted_reads(self.notes) or self.last("read_file", path=path) is not None
+
     @property
     def edits(self) -> Iterator[Exchange]:
         """The calls that changed a file."""
@@ -125,7 +132,7 @@ class View:
         """Whether the same call is among the newest ones: once with its whole result, or twice."""
         same = [e for e in self.exchanges[-within:] if e.call.name == call.name]
         results = [e.result for e in same if e.call.arguments == call.arguments]
-        return len(results) > 1 or any("@run/outputs/" not in result for result in results)
+        return len(results) > 1 or any(not _PARTIAL.search(result) for result in results)
 
 
 @functools.lru_cache(maxsize=256)
@@ -137,6 +144,11 @@ def _noted_changes(notes: str) -> tuple[str, ...]:
         for name in match["names"].split(", ")
     ]
     return (*_CHANGED.findall(notes), *more)
+
+
+@functools.lru_cache(maxsize=256)
+def _noted_reads(notes: str) -> frozenset[str]:
+    return frozenset(_READ.findall(notes))
 
 
 def _number(path: str) -> int | None:
