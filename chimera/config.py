@@ -67,6 +67,16 @@ class Config:
     tools: tuple[str, ...] | None = None
     """Names of the tools to offer; None: all."""
     compact_schemas: bool = False
+    mcp: Path | None = None
+    """File that names MCP servers, outside the workspace; their tools are offered."""
+    openapi: Path | None = None
+    """OpenAPI description of a service whose operations are offered as tools."""
+    openapi_base_url: str | None = None
+    """Where the service is, instead of what its description says."""
+    openapi_methods: tuple[str, ...] = ("get",)
+    """HTTP methods whose operations are offered."""
+    openapi_env: str | None = None
+    """The environment variable that holds the key of the service."""
     workspace: Path = Path()
 
     def __post_init__(self) -> None:
@@ -77,8 +87,11 @@ class Config:
         self._check_numbers()
         if self.verify is not None and (not self.verify.strip() or "\0" in self.verify):
             raise ConfigError(f"verify is {self.verify!r}; it must be a command")
-        if isinstance(self.tools, str):
-            raise ConfigError(f"tools is {self.tools!r}; it must be a list of names")
+        for name in ("tools", "openapi_methods"):
+            if isinstance(value := getattr(self, name), str):
+                raise ConfigError(f"{name} is {value!r}; it must be a list of names")
+        if self.openapi is None and (self.openapi_base_url or self.openapi_env):
+            raise ConfigError("openapi_base_url and openapi_env say something about --openapi FILE; give that, too")
         try:
             json.dumps(dict(self.model_options))
         except (TypeError, ValueError) as fault:
@@ -132,8 +145,10 @@ def load_config(
         _known(name, "option")
     if "workspace" in values:
         values["workspace"] = Path(values["workspace"])
-    if values.get("tools") is not None:
-        values["tools"] = values["tools"] if isinstance(values["tools"], str) else tuple(values["tools"])
+    for name in {"mcp", "openapi"} & values.keys():
+        values[name] = Path(values[name]).expanduser().absolute()
+    for name in {"tools", "openapi_methods"} & values.keys():
+        values[name] = values[name] if isinstance(values[name], str) else tuple(values[name])
     try:
         return replace(Config(), **values)
     except TypeError as fault:

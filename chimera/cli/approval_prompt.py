@@ -12,7 +12,12 @@ from chimera.cli.terminal import Style, Terminal
 from chimera.tools.approval import Ask
 from chimera.tools.base import Effect, Tool
 
-_WISHES: dict[Effect, str] = {"command": "run", "read": "show the model a file that usually holds secrets"}
+_WISHES: dict[Effect, str] = {
+    "command": "run",
+    "read": "show the model a file that usually holds secrets",
+    "foreign": "send this to its server, outside the sandbox",
+    "foreign_read": "send this to its server, which says that it changes nothing",
+}
 
 
 def asker(terminal: Terminal, stdin: TextIO) -> Ask:

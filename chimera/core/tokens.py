@@ -33,6 +33,8 @@ _SLICE = 20_000
 # How far a provider's count may move our estimate. Beyond it the report is more likely wrong than the estimate.
 FACTOR_RANGE = (0.5, 2.0)
 _LOWERING_RATE = 0.5
+GROUP_SEPARATOR = "__"
+"""In the name of an imported tool, between the server it comes from and its own name."""
 # Above what was reported: the next turn may tokenise worse than those before it, and only an undercount hurts.
 MARGIN = 1.02
 
@@ -79,6 +81,16 @@ class Floor:
     @property
     def total(self) -> int:
         return self.system + sum(self.tools.values())
+
+    @property
+    def servers(self) -> dict[str, dict[str, int]]:
+        """The imported tools by the server they come from, the most expensive server first."""
+        found: dict[str, dict[str, int]] = {}
+        for name, tokens in self.tools.items():
+            server, separator, _ = name.partition(GROUP_SEPARATOR)
+            if separator:
+                found.setdefault(server, {})[name] = tokens
+        return dict(sorted(found.items(), key=lambda item: -sum(item[1].values())))
 
 
 class TokenCounter:

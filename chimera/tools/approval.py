@@ -16,8 +16,8 @@ Ask = Callable[[Tool, Mapping[str, Any]], bool]
 
 _ASKED: dict[Mode, frozenset[Effect]] = {
     "plan": frozenset(),
-    "ask": frozenset({"edit", "command"}),
-    "accept-edits": frozenset({"command"}),
+    "ask": frozenset({"edit", "command", "foreign", "foreign_read"}),
+    "accept-edits": frozenset({"command", "foreign", "foreign_read"}),
     "auto": frozenset(),
     "yolo": frozenset(),
 }
@@ -29,14 +29,15 @@ def approval(mode: Mode, ask: Ask | None, workspace: Workspace | None = None) ->
     """The check of each call before it runs.
 
     Args:
-        mode: `plan` denies edits and lets commands through: whoever starts them must confine them to reading.
+        mode: `plan` denies edits and what a foreign tool may change, and lets commands through: whoever starts them must
+            confine them to reading.
         ask: None where there is nobody to ask; then what would be asked is denied.
         workspace: where files with secrets are told from others, links followed; the modes that ask grant them, the
             others never do. None: no file is one.
     """
 
     def approve(tool: Tool, arguments: Mapping[str, Any]) -> None:
-        if mode == "plan" and tool.effect == "edit":
+        if mode == "plan" and tool.effect in {"edit", "foreign"}:
             raise ToolError(
                 f"{tool.name} was denied: plan mode is for reading only. Look around, then answer with a plan."
             )

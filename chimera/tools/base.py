@@ -19,11 +19,14 @@ from chimera.tools.redacted_output import redacted_output
 from chimera.tools.schema import check_arguments, parse_arguments
 from chimera.workspace.terminal_text import visible
 
-__all__ = ["Approve", "Effect", "Tool", "ToolOutput", "ToolSet", "failed"]
+__all__ = ["Approve", "Check", "Effect", "Tool", "ToolOutput", "ToolSet", "failed"]
 
 _SHOWN_SCHEMA = 600
 
-Effect = Literal["read", "edit", "command", "plan"]
+Effect = Literal["read", "edit", "command", "plan", "foreign", "foreign_read"]
+"""What a call does. A foreign one is carried out elsewhere, outside the sandbox; `foreign_read` claims to change nothing."""
+Check = Callable[[dict[str, Any]], dict[str, Any]]
+"""Returns the arguments as the tool takes them; raises `ToolError` with what is wrong with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,8 @@ class Tool:
     effect: Effect
     run: Callable[..., ToolOutput]
     """Called with the checked arguments as keywords. Raises `ToolError` for what the model should read."""
+    check: Check | None = None
+    """Checks the arguments where the schema was not made here; None: it was made by `schema_of`."""
 
     def schema(self) -> dict[str, Any]:
         """The tool in the form in which it is sent."""
@@ -84,7 +89,8 @@ class ToolSet:
     def _output(self, name: str, arguments: str) -> ToolOutput:
         try:
             tool = self._find(name)
-            values = check_arguments(_parsed(arguments, tool), tool.parameters, tool=name)
+            parsed = _parsed(arguments, tool)
+            values = tool.check(parsed) if tool.check else check_arguments(parsed, tool.parameters, tool=name)
             if self._approve is not None:
                 self._approve(tool, values)
             return _run(tool, values)

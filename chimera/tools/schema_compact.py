@@ -10,7 +10,7 @@ ANNOTATIONS = frozenset({"examples", "example", "title", "default", "$comment", 
 """Keywords that are dropped where they annotate a schema. A property of such a name is no annotation."""
 
 # Where JSON Schema (drafts 4 to 2020-12) has schemas inside a schema. Everything else is a value and stays as it is.
-_ONE_OR_MORE = frozenset(
+ONE_OR_MORE = frozenset(
     {
         *(
             "items",
@@ -26,7 +26,7 @@ _ONE_OR_MORE = frozenset(
         "contentSchema",
     }
 )
-_BY_NAME = frozenset(
+BY_NAME = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
 
@@ -79,9 +79,9 @@ def _compact(schema: Any) -> Any:
 def _compact_value(key: str, value: Any) -> Any:
     if key == "description" and isinstance(value, str):
         return first_sentence(value)
-    if key in _ONE_OR_MORE:
+    if key in ONE_OR_MORE:
         return _compact(value)
-    if key in _BY_NAME and isinstance(value, dict):
+    if key in BY_NAME and isinstance(value, dict):
         # A dependency may also be a list of property names.
         return {name: inner if isinstance(inner, list) else _compact(inner) for name, inner in value.items()}
     return value

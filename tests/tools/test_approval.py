@@ -15,8 +15,8 @@ from chimera.tools.base import Effect, Tool, ToolOutput
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 ASKED: dict[Mode, set[Effect]] = {
     "plan": set(),
-    "ask": {"edit", "command"},
-    "accept-edits": {"command"},
+    "ask": {"edit", "command", "foreign", "foreign_read"},
+    "accept-edits": {"command", "foreign", "foreign_read"},
     "auto": set(),
     "yolo": set(),
 }
@@ -41,7 +41,7 @@ def test_a_person_is_asked_exactly_where_the_mode_says(mode: Mode, effect: Effec
         asked.append((tool.name, arguments))
         return True
 
-    if mode == "plan" and effect == "edit":
+    if mode == "plan" and effect in {"edit", "foreign"}:
         with pytest.raises(ToolError, match="plan mode is for reading only"):
             approval(mode, yes)(tool(effect), {})
         return

@@ -1,0 +1,139 @@
+"""What all imported tools share: their names, the check of their arguments, and the files that a user names for them."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chimera.core.tokens import GROUP_SEPARATOR
+from chimera.errors import ConfigError, ToolError
+from chimera.tools.base import Check, Tool
+from chimera.tools.wording import one_line, size_text
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+MOST_NAME = 64
+"""Characters of a tool name; OpenAI and Anthropic both refuse longer ones and any but letters, digits, `_` and `-`."""
+_MOST_SERVER = 24
+_MARK = 6
+_MOST_FILE_BYTES = 32_000_000
+_SHOWN_FAULT = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """Tools from elsewhere, and what a run should know about them."""
+
+    tools: tuple[Tool, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What was left out, and why."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Values by name that must not get into a request, a record or a screen."""
+
+
+def server_name(text: str) -> str:
+    """A name for a server that can stand at the beginning of tool names."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:_MOST_SERVER].rstrip("_")
+    return plain if plain[:1].isalpha() else f"s_{plain}".rstrip("_")
+
+
+def tool_name(server: str, name: str, taken: Collection[str]) -> str:
+    """`server__name` in the letters and the length that every provider takes, and none of those `taken`."""
+    full = f"{server}{GROUP_SEPARATOR}{re.sub(r'[^A-Za-z0-9_-]+', '_', name) or 'tool'}"
+    if len(full) <= MOST_NAME and full not in taken:
+        return full
+    mark = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_MARK]
+    return f"{full[: MOST_NAME - _MARK - 1]}_{mark}"
+
+
+def schema_check(parameters: Mapping[str, Any]) -> Check:
+    """The check of arguments against a JSON schema that was made elsewhere. A schema that is broken passes everything."""
+
+    @cache
+    def validator() -> Validator:
+        from jsonschema import Draft202012Validator
+        from jsonschema.validators import validator_for
+        from referencing import Registry
+
+        # An empty registry fetches nothing: a reference that leads out of the schema does not resolve.
+        return validator_for(parameters, default=Draft202012Validator)(parameters, registry=Registry())
+
+    def check(values: dict[str, Any]) -> dict[str, Any]:
+        fault = _fault(validator(), values)
+        if fault is None:
+            return values
+        # Models write null for "not given".
+        given = {name: value for name, value in values.items() if value is not None}
+        if given != values and _fault(validator(), given) is None:
+            return given
+        raise ToolError(f"{fault} Nothing was sent. Make the call again with arguments that fit.")
+
+    return check
+
+
+def _fault(validator: Validator, values: Mapping[str, Any]) -> str | None:
+    """What is wrong with the arguments, to judge by the schema; None also where the schema itself is at fault."""
+    from jsonschema.exceptions import SchemaError, UnknownType, best_match
+    from referencing.exceptions import Unresolvable
+
+    try:
+        error = best_match(validator.iter_errors(values))
+    except (Unresolvable, SchemaError, UnknownType, RecursionError, TypeError, ValueError, re.error):
+        return None
+    if error is None:
+        return None
+    place = ".".join(str(part) for part in error.absolute_path)
+    return f"{'Argument ' + place if place else 'The arguments'}: {one_line(error.message, _SHOWN_FAULT)}."
+
+
+def named_file(path: Path, what: str) -> str:
+    """The text of a file that the user named.
+
+    Raises:
+        ConfigError: it cannot be read, is no text or is too large.
+    """
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(_MOST_FILE_BYTES + 1)
+        text = content.decode("utf-8-sig")
+    except OSError as fault:
+        reason = (fault.strerror or str(fault)).lower()
+        raise ConfigError(f"the {what} {str(path)!r} cannot be read: {reason}") from fault
+    except UnicodeDecodeError as fault:
+        raise ConfigError(f"the {what} {str(path)!r} is not UTF-8 text (byte {fault.start})") from fault
+    if len(content) > _MOST_FILE_BYTES:
+        raise ConfigError(f"the {what} {str(path)!r} is larger than {size_text(_MOST_FILE_BYTES)}")
+    return text
+
+
+def parsed_json(text: str, what: str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise ConfigError(f"{what} is not JSON: {fault}") from fault
+
+
+def check_known(names: Collection[str], known: Collection[str], where: str) -> None:
+    """Refuse names that mean nothing.
+
+    Raises:
+        ConfigError: with a suggestion.
+    """
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known))}"
+            raise ConfigError(f"{where} has an unknown key {name!r}; {hint}")

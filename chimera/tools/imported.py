@@ -1,0 +1,65 @@
+"""Tools that the user imports for a run, from MCP servers and from the description of a service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from chimera.config import Config
+from chimera.errors import ConfigError
+from chimera.tools.foreign import Imported
+
+
+@contextmanager
+def imported_tools(config: Config, environment: Mapping[str, str]) -> Iterator[Imported]:
+    """What the settings import. Servers that were started for it are ended with the block, whatever ends it.
+
+    Args:
+        config: the settings.
+        environment: the one of this process.
+
+    Raises:
+        ConfigError: a file is wrong, or a server cannot be used.
+    """
+    root = config.workspace.resolve()
+    with ExitStack() as stack:
+        parts: list[Imported] = []
+        if config.mcp is not None:
+            _check_outside(config.mcp, root)
+            from chimera.tools.mcp import mcp_tools
+
+            parts.append(stack.enter_context(mcp_tools(config.mcp, root=root, environment=environment)))
+        if config.openapi is not None:
+            from chimera.tools.openapi import Description, openapi_tools
+
+            description = Description(
+                file=config.openapi,
+                base_url=config.openapi_base_url,
+                methods=config.openapi_methods,
+                variable=config.openapi_env,
+            )
+            parts.append(stack.enter_context(openapi_tools(description, root=root, environment=environment)))
+        yield _together(parts)
+
+
+def _together(parts: list[Imported]) -> Imported:
+    tools = [tool for part in parts for tool in part.tools]
+    names = [tool.name for tool in tools]
+    if doubled := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(
+            f"an MCP server and the OpenAPI description both bring a tool named {doubled[0]!r}: rename the server or the file"
+        )
+    return Imported(
+        tools=tuple(tools),
+        notices=tuple(notice for part in parts for notice in part.notices),
+        secrets={name: value for part in parts for name, value in part.secrets.items()},
+    )
+
+
+def _check_outside(file: Path, root: Path) -> None:
+    if file.resolve().is_relative_to(root):
+        raise ConfigError(
+            f"the MCP file {str(file)!r} lies in the workspace, where the repository and the model can change which programs "
+            "it starts: keep it in a place of your own"
+        )

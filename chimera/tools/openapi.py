@@ -1,0 +1,190 @@
+"""Tools out of an OpenAPI description: its operations, each a call of one service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from chimera.core.outputs import ToolOutput
+from chimera.errors import ConfigError
+from chimera.tools.base import Tool
+from chimera.tools.foreign import Imported, named_file, parsed_json, schema_check, server_name, tool_name
+from chimera.tools.openapi_operations import METHODS, READING, Operation, operations
+from chimera.tools.openapi_service import Service
+from chimera.workspace.terminal_text import escaped
+
+_SHOWN_NOTICES = 5
+_MOST_VALUES = 3_000_000
+"""Of a YAML file. The descriptions of the largest public services have less than half of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What the user says about a service."""
+
+    file: Path
+    """Absolute; JSON or YAML."""
+    base_url: str | None = None
+    """Instead of the first server of the description."""
+    methods: tuple[str, ...] = ("get",)
+    """HTTP methods whose operations become tools, in small letters."""
+    variable: str | None = None
+    """The environment variable that holds the key."""
+
+
+@contextmanager
+def openapi_tools(
+    description: Description, *, root: Path, environment: Mapping[str, str]
+) -> Iterator[Imported]:
+    """The operations of a service as tools; its connections end with the block.
+
+    Args:
+        description: the file and what goes with it.
+        root: the workspace. A description in there may say what the operations are, but not where they are sent.
+        environment: where the key comes from.
+
+    Raises:
+        ConfigError: the file or the settings are wrong.
+    """
+    path = description.file
+    document = _document(path)
+    if description.base_url is None and path.resolve().is_relative_to(root):
+        raise ConfigError(
+            f"the OpenAPI description {str(path)!r} lies in the workspace, and a repository must not decide which host is "
+            "called: say it with --openapi-base-url"
+        )
+    service = Service(
+        base_url=_checked_url(description.base_url or _own_url(document, path)),
+        key=_key(description, environment),
+    )
+    tools, notices = _tools(document, service, description)
+    secrets = {description.variable: service.key} if description.variable and service.key else {}
+    try:
+        yield Imported(tools=tools, notices=notices, secrets=secrets)
+    finally:
+        service.close()
+
+
+def _tools(
+    document: Mapping[str, Any], service: Service, description: Description
+) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+    if unknown := [method for method in description.methods if method not in METHODS]:
+        raise ConfigError(f"openapi_methods has {unknown[0]!r}; known: {', '.join(METHODS)}")
+    found, left_out = operations(document, description.methods)
+    if not found:
+        raise ConfigError(
+            f"{str(description.file)!r} has no operation with the method {', '.join(description.methods)}; "
+            "--openapi-methods names others"
+        )
+    server = server_name(description.file.stem)
+    tools: dict[str, Tool] = {}
+    for operation in found:
+        name = tool_name(server, operation.name, tools)
+        tools[name] = _tool(name, operation, service)
+    notices = left_out[:_SHOWN_NOTICES]
+    if more := len(left_out) - len(notices):
+        notices = (*notices, f"{more} more operations are left out for such reasons.")
+    return tuple(tools.values()), tuple(map(escaped, notices))
+
+
+def _tool(name: str, operation: Operation, service: Service) -> Tool:
+    def run(**arguments: Any) -> ToolOutput:
+        return service.call(name, operation, arguments)
+
+    return Tool(
+        name=name,
+        description=escaped(operation.description),
+        parameters=operation.arguments,
+        effect="foreign_read" if operation.method in READING else "foreign",
+        run=run,
+        check=schema_check(operation.arguments),
+    )
+
+
+def _document(path: Path) -> Mapping[str, Any]:
+    text = named_file(path, "OpenAPI description")
+    if text.lstrip().startswith("{"):
+        document = parsed_json(text, f"the OpenAPI description {str(path)!r}")
+    else:
+        document = _yaml(text, f"the OpenAPI description {str(path)!r}")
+    version = document.get("openapi") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not str(version).startswith("3."):
+        told = f"it says {version!r}" if version else "it does not say which"
+        raise ConfigError(f"{str(path)!r} must be an OpenAPI description of version 3; {told}")
+    return document
+
+
+def _yaml(text: str, what: str) -> Any:
+    """The value of a YAML text, which JSON could hold as well: dates stay text, and no alias blows it up."""
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    resolvers = {
+        first: [(tag, pattern) for tag, pattern in choices if not tag.endswith(":timestamp")]
+        for first, choices in base.yaml_implicit_resolvers.items()
+    }
+    loader = type("Loader", (base,), {"yaml_implicit_resolvers": resolvers})
+    try:
+        value = yaml.load(text, loader)  # noqa: S506  (built on a safe one)
+    except (yaml.YAMLError, RecursionError, ValueError) as fault:
+        raise ConfigError(f"{what} is not YAML: {fault}") from fault
+    waiting, seen = [value], 0
+    while waiting:
+        node = waiting.pop()
+        seen += 1
+        if seen > _MOST_VALUES:
+            raise ConfigError(
+                f"{what} holds more than {_MOST_VALUES:,} values once its aliases are written out"
+            )
+        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    return value
+
+
+def _own_url(document: Mapping[str, Any], path: Path) -> str:
+    servers = document.get("servers")
+    first = servers[0] if isinstance(servers, list) and servers else {}
+    url = str(first.get("url", "")) if isinstance(first, dict) else ""
+    variables = first.get("variables", {}) if isinstance(first, dict) else {}
+    for name, variable in variables.items() if isinstance(variables, dict) else ():
+        url = url.replace(
+            f"{{{name}}}", str(variable.get("default", "")) if isinstance(variable, dict) else ""
+        )
+    if not urlsplit(url).netloc:
+        raise ConfigError(f"{str(path)!r} does not say where the service is: give --openapi-base-url")
+    return url
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  (raises where it is none)
+    except ValueError as fault:
+        raise ConfigError(f"the address of the service is {url!r}: {fault}") from fault
+    if (
+        parts.scheme not in {"http", "https"}
+        or not parts.hostname
+        or parts.username
+        or parts.query
+        or parts.fragment
+    ):
+        raise ConfigError(
+            f"the address of the service is {url!r}; it must be http:// or https://, a host and at most a path"
+        )
+    return url.rstrip("/")
+
+
+def _key(description: Description, environment: Mapping[str, str]) -> str | None:
+    if description.variable is None:
+        return None
+    key = environment.get(description.variable, "").strip()
+    if not key:
+        raise ConfigError(
+            f"the environment variable {description.variable} is to hold the service's key and is not set"
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(f"the key in {description.variable} is not plain ASCII on one line")
+    return key

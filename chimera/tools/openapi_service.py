@@ -1,0 +1,245 @@
+"""The requests of imported operations: to one service and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from chimera import __version__
+from chimera.core.outputs import ToolOutput
+from chimera.errors import ToolError
+from chimera.tools.base import failed
+from chimera.tools.openapi_operations import BODY, Operation, Parameter, SchemeUse
+from chimera.tools.wording import one_line, size_text
+from chimera.workspace.terminal_text import escaped, plain_text
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT_S = 60.0
+"""For a whole answer."""
+_CONNECT_S = 20.0
+MOST_BYTES = 8_000_000
+"""Of an answer: admission shows the model far less, and the rest can be searched."""
+_MOST_REDIRECTS = 3
+_SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Service:
+    """A service that speaks HTTP, its address and the key that it is shown."""
+
+    base_url: str
+    """Without a slash at its end."""
+    key: str | None = None
+    timeout_s: float = TIMEOUT_S
+    _client: httpx.Client | None = field(default=None, init=False)
+
+    def call(self, name: str, operation: Operation, arguments: Mapping[str, Any]) -> ToolOutput:
+        """Carry out one operation.
+
+        Raises:
+            ToolError: no answer.
+        """
+        import httpx
+
+        try:
+            return self._answered(name, operation, self._request(operation, arguments))
+        except httpx.TimeoutException as fault:
+            raise ToolError(
+                f"{name} got no answer within {self.timeout_s:g} s. The service may still be at work on it: look before "
+                "you repeat the call, or go another way."
+            ) from fault
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as fault:
+            reason = one_line(escaped(str(fault) or type(fault).__name__), 300)
+            raise ToolError(
+                f"{name} could not reach {self._host}: {reason}. Do without it, or say in your answer what needs it."
+            ) from fault
+
+    def close(self) -> None:
+        """End the connections."""
+        if self._client is not None:
+            self._client.close()
+
+    @property
+    def _host(self) -> str:
+        return urlsplit(self.base_url).netloc
+
+    @property
+    def _http(self) -> httpx.Client:
+        import httpx
+
+        if self._client is None:
+            timeout = httpx.Timeout(self.timeout_s, connect=min(_CONNECT_S, self.timeout_s))
+            agent = {"user-agent": f"chimera/{__version__}"}
+            self._client = httpx.Client(follow_redirects=False, timeout=timeout, headers=agent)
+        return self._client
+
+    def _request(self, operation: Operation, arguments: Mapping[str, Any]) -> httpx.Request:
+        path, query, headers = (
+            operation.path,
+            list[tuple[str, str]](),
+            {"accept": "application/json, text/*, */*"},
+        )
+        for parameter in operation.parameters:
+            if parameter.argument not in arguments:
+                continue
+            value = arguments[parameter.argument]
+            match parameter.place:
+                case "path":
+                    path = path.replace(f"{{{parameter.name}}}", _segment(parameter, value))
+                case "query":
+                    query += _pairs(parameter, value)
+                case "header":
+                    headers[parameter.name.lower()] = _header(parameter, value)
+        self._show_key(operation.scheme, query, headers)
+        content: bytes | None = None
+        if operation.content_type is not None and BODY in arguments:
+            headers["content-type"] = operation.content_type
+            content = _content(operation.content_type, arguments[BODY])
+        url = f"{self.base_url}{path}"
+        if query:
+            encoded = "&".join(f"{quote(name, safe='[]$')}={quote(value, safe='')}" for name, value in query)
+            url += f"?{encoded}"
+        request = self._http.build_request(operation.method.upper(), url, headers=headers, content=content)
+        if not _same_origin(str(request.url), self.base_url):
+            raise ToolError(f"These arguments lead away from {self._host}. Nothing was sent: correct them.")
+        return request
+
+    def _show_key(
+        self, scheme: SchemeUse | None, query: list[tuple[str, str]], headers: dict[str, str]
+    ) -> None:
+        if self.key is None or scheme is None:
+            return
+        key = base64.b64encode(self.key.encode()).decode() if scheme.basic else self.key
+        if scheme.place == "query":
+            query.append((scheme.name, key))
+        else:
+            headers[scheme.name.lower()] = scheme.prefix + key
+
+    def _answered(self, name: str, operation: Operation, request: httpx.Request) -> ToolOutput:
+        deadline = time.monotonic() + self.timeout_s
+        for _ in range(_MOST_REDIRECTS + 1):
+            response = self._http.send(request, stream=True)
+            try:
+                if not response.is_redirect or response.next_request is None:
+                    return _output(name, response, _body(response, deadline))
+                there = response.next_request
+                follow = operation.method in {"get", "head"} and _same_origin(str(there.url), self.base_url)
+                if not follow:
+                    raise ToolError(
+                        f"{name} was answered with a redirect (HTTP {response.status_code}) to "
+                        f"{one_line(escaped(str(there.url.copy_with(query=None))), 200)}, which is not followed. Go another way."
+                    )
+                request = there
+            finally:
+                response.close()
+        raise ToolError(
+            f"{name} was redirected {_MOST_REDIRECTS + 1} times and got no answer. Go another way."
+        )
+
+
+def _same_origin(url: str, base_url: str) -> bool:
+    one, other = urlsplit(url), urlsplit(base_url)
+    return (one.scheme, one.hostname, _port(one.scheme, one.port)) == (
+        other.scheme,
+        other.hostname,
+        _port(other.scheme, other.port),
+    )
+
+
+def _port(scheme: str, port: int | None) -> int | None:
+    return port or {"http": 80, "https": 443}.get(scheme)
+
+
+def _segment(parameter: Parameter, value: Any) -> str:
+    """A value as one part of a path. What would climb in the path, or vanish from it, is another operation."""
+    text = _joined(parameter, value)
+    if text in {"", ".", ".."}:
+        raise ToolError(f"Argument {parameter.argument} cannot be {text!r}. Nothing was sent: correct it.")
+    return quote(text, safe="")
+
+
+def _header(parameter: Parameter, value: Any) -> str:
+    text = _joined(parameter, value)
+    if not text.isascii() or not text.isprintable():
+        raise ToolError(
+            f"Argument {parameter.argument} is sent as a header: it must be plain ASCII on one line."
+        )
+    return text
+
+
+def _pairs(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
+    """A value as what stands in the query."""
+    name = parameter.name
+    if not parameter.as_json and isinstance(value, dict):
+        if parameter.style == "deepObject":
+            return [(f"{name}[{key}]", _plain(inner)) for key, inner in value.items()]
+        if parameter.explode:
+            return [(key, _plain(inner)) for key, inner in value.items()]
+    if not parameter.as_json and isinstance(value, list):
+        if parameter.explode:
+            return [(name, _plain(item)) for item in value]
+        return [(name, _SEPARATORS.get(parameter.style, ",").join(map(_plain, value)))]
+    return [(name, _joined(parameter, value))]
+
+
+def _joined(parameter: Parameter, value: Any) -> str:
+    if parameter.as_json:
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return ",".join(map(_plain, value))
+    if isinstance(value, dict):
+        mark = "=" if parameter.explode else ","
+        return ",".join(f"{key}{mark}{_plain(inner)}" for key, inner in value.items())
+    return _plain(value)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _content(content_type: str, body: Any) -> bytes:
+    if content_type == "application/x-www-form-urlencoded":
+        pairs = body.items() if isinstance(body, dict) else ()
+        return "&".join(
+            f"{quote(str(name), safe='')}={quote(_plain(value), safe='')}" for name, value in pairs
+        ).encode()
+    if content_type.startswith("text/") and isinstance(body, str):
+        return body.encode("utf-8", "replace")
+    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _body(response: httpx.Response, deadline: float) -> tuple[bytes, bool]:
+    """What was answered, and whether that is all of it."""
+    import httpx
+
+    content = bytearray()
+    for piece in response.iter_bytes(64 * 1024):
+        content += piece
+        if len(content) > MOST_BYTES:
+            return bytes(content[:MOST_BYTES]), False
+        if time.monotonic() > deadline:
+            raise httpx.ReadTimeout("the answer took too long")
+    return bytes(content), True
+
+
+def _output(name: str, response: httpx.Response, body: tuple[bytes, bool]) -> ToolOutput:
+    content, whole = body
+    kind = response.headers.get("content-type", "").partition(";")[0].strip()
+    status = f"HTTP {response.status_code}"
+    head = " ".join(filter(None, (status, escaped(response.reason_phrase), escaped(kind))))
+    text = f"{head}\n{plain_text(content)}".rstrip()
+    if not whole:
+        text += f"\n[cut after {size_text(MOST_BYTES)}: ask for less]"
+    if response.status_code >= 400:
+        return failed(
+            f"{text}\n\nThe service refused the call: correct the arguments, or go another way.",
+            digest=f"{name}: {status}",
+        )
+    return ToolOutput(text=text, digest=f"{name}: {status}, {size_text(len(content))}", whole=whole)

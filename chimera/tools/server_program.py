@@ -1,0 +1,102 @@
+"""A server that is a program: what is started, with which environment, and what it says about itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import TextIO
+
+from chimera.errors import ConfigError
+from chimera.tools.mcp_file import Program
+from chimera.workspace.programs import DEFAULT_PATH, find_program
+
+_KEPT_BYTES = 4096
+# The kernel ends the server with the thread that started it, so also where chimera is killed (PR_SET_PDEATHSIG, SIGTERM).
+_LAUNCHER = """\
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+try:
+    os.execv(sys.argv[2], sys.argv[2:])
+except OSError as fault:
+    sys.exit(f"{sys.argv[2]}: {fault.strerror}")
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerProgram:
+    """A program ready to be started."""
+
+    executable: Path
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    cwd: Path
+    errors: TextIO
+    """Where its standard error goes."""
+    _tail: bytearray
+
+    @classmethod
+    @contextmanager
+    def of(
+        cls, program: Program, environment: Mapping[str, str], *, outside: Path
+    ) -> Iterator[ServerProgram]:
+        """The program of a server.
+
+        Args:
+            program: as the user named it.
+            environment: what every command gets.
+            outside: the workspace: no program found by its name may lie there.
+
+        Raises:
+            ConfigError: there is no such program or folder.
+        """
+        variables = {**environment, **program.environment}
+        search_path = variables.get("PATH", DEFAULT_PATH)
+        if "/" in program.command:
+            executable = Path(program.command) if os.access(program.command, os.X_OK) else None
+        else:
+            executable = find_program(program.command, search_path, outside=outside)
+        if executable is None:
+            raise ConfigError(
+                f"there is no program {program.command!r} to start an MCP server with: install it, or give its path"
+            )
+        if not program.cwd.is_dir():
+            raise ConfigError(f"the folder {str(program.cwd)!r} to start an MCP server in does not exist")
+        tail = bytearray()
+        reading, writing = os.pipe()
+        with os.fdopen(writing, "w", encoding="utf-8") as errors:
+            reader = Thread(target=_keep_last, args=(reading, tail), daemon=True)
+            reader.start()
+            yield cls(
+                executable=executable,
+                arguments=program.arguments,
+                environment=variables,
+                cwd=program.cwd,
+                errors=errors,
+                _tail=tail,
+            )
+
+    def command_line(self) -> list[str]:
+        """What to start."""
+        line = [str(self.executable), *self.arguments]
+        if sys.platform != "linux":
+            return line
+        return [os.path.realpath(sys.executable), "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *line]
+
+    def last_words(self) -> str:
+        """The end of what it wrote to standard error."""
+        return bytes(self._tail).decode("utf-8", "replace")
+
+
+def _keep_last(descriptor: int, tail: bytearray) -> None:
+    """Read a pipe to its end, so that nobody who writes to it has to wait, and keep what came last."""
+    with os.fdopen(descriptor, "rb", buffering=0) as pipe:
+        while piece := pipe.read(_KEPT_BYTES):
+            tail += piece
+            del tail[:-_KEPT_BYTES]
