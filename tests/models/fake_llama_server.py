@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Stands in for llama-server: the same options, /health that loads first, /props and /v1/models as it reports them."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from typing_extensions import override
+
+OPTIONS = dict(zip(sys.argv[1::1], sys.argv[2::1], strict=False))
+ENVIRONMENT = os.environ  # noqa: TID251
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    asked = 0
+
+    def do_GET(self) -> None:
+        Handler.asked += 1
+        window = int(OPTIONS["--ctx-size"])
+        name = OPTIONS["--alias"]
+        if self.path == "/health" and Handler.asked <= int(ENVIRONMENT.get("FAKE_LOADING", "1")):
+            error = {"message": "Loading model", "type": "unavailable_error", "code": 503}
+            return self.answer(503, {"error": error})
+        answers: dict[str, Any] = {
+            "/health": {"status": "ok"},
+            "/props": {"default_generation_settings": {"n_ctx": window}, "chat_template": "plain"},
+            "/v1/models": {"data": [{"id": name, "meta": {"n_ctx": window}}]},
+        }
+        return self.answer(200, answers[self.path])
+
+    def answer(self, status: int, body: Any) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    @override
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+if "FAKE_FAULT" in ENVIRONMENT:
+    print("loading model\nerror: " + ENVIRONMENT["FAKE_FAULT"])
+    sys.exit(1)
+if "FAKE_STUBBORN" in ENVIRONMENT:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("listening", flush=True)
+http.server.HTTPServer(("127.0.0.1", int(OPTIONS["--port"])), Handler).serve_forever()
