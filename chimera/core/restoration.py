@@ -6,12 +6,12 @@ line, and every line of file, plan or command text in it carries a prefix (a lin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from chimera.core.ledger import FileRead, Ledger, Verification
+from chimera.core.ledger import ChangeTotal, FileRead, Ledger, Verification
 from chimera.core.outputs import one_line
 from chimera.core.plan import Plan
 from chimera.core.tokens import TokenCounter
@@ -23,8 +23,8 @@ FRAME_CLOSE = "</chimera-state>"
 T = TypeVar("T")
 _MARKS = {"done": "done", "doing": "doing now", "todo": "next", "dropped": "dropped"}
 _LINE_CHARACTERS = 160
-# Of the room of the note, where not every file changed gets a line of its own: for those that do.
-_WHOLE_CHANGES_SHARE = 0.4
+# Of the room for files changed, or read, where not each of them gets a line of its own: for those that do.
+_WHOLE_LINES_SHARE = 0.4
 # What "Not shown: 000 changed" may take, and the line ends.
 _MORE_CHANGES_TOKENS = 8
 
@@ -118,9 +118,9 @@ def shows_whole(text: str, file: EditedFile) -> bool:
 def render_note(restored: Restored, cap: int, counter: TokenCounter, shown: Sequence[FileRead] = ()) -> str:
     """What stands for the turns that are gone: facts from the ledger, and where the full text is.
 
-    Order: files changed, open errors, commands, files read, each newest first. Where the changes do not all fit line by
-    line, the older ones are listed by name. What does not fit is counted. Of the files read only what is no longer
-    `shown` elsewhere in the prompt is listed.
+    Order: files changed, open errors, commands, files read, each newest first. Where the files changed, or read, do not
+    all fit line by line, the older ones are listed by name. What does not fit is counted. Of the files read only what is
+    no longer `shown` elsewhere in the prompt is listed.
     """
     ledger = restored.ledger
     gone = ledger.no_longer_shown(shown)
@@ -131,54 +131,66 @@ def render_note(restored: Restored, cap: int, counter: TokenCounter, shown: Sequ
     sections = [
         ("open errors", len(open_errors), (f"- fails: `{_short(c)}` exit {_code(t.exit_code)}: {_short(t.error)}" for c, t in _newest(open_errors))),
         ("commands", len(ledger.commands) - len(open_errors), (f"- ran `{_short(c)}`: exit 0{_times(t.times)}" for c, t in _newest(ledger.commands) if t.exit_code == 0)),
-        ("files read", len(gone), (f"- read {_short(p)} lines {_ranges(r)} (not shown any more)" for p, r in _newest(gone))),
     ]  # fmt: skip
+    counts = [*((n, name) for name, n, _ in sections), (len(gone), "files read")]
     room = (
         cap
         - counter.text(head)
-        - counter.text("Not shown: " + ", ".join(f"{n} {name}" for name, n, _ in sections))
+        - counter.text("Not shown: " + ", ".join(f"{n} {name}" for n, name in counts))
         - _MORE_CHANGES_TOKENS
     )
     if room < 0:
         return head if counter.text(head) <= cap else ""
-    changes, missing, room = _changes(ledger, room, counter)
+    changes, missing, room = _files("changed", ledger.changed, _change, room, counter)
     lines, left_out = [head, *changes], [f"{missing} changed"] if missing else []
     for name, count, rows in sections:
         fitting, room = _fill(rows, room, counter)
         lines += fitting
         if len(fitting) < count:
             left_out.append(f"{count - len(fitting)} {name}")
+    reads, missing, room = _files("read", gone, _read, room, counter)
+    lines += reads
+    left_out += [f"{missing} files read"] if missing else []
     if left_out:
         lines.append(f"Not shown: {', '.join(left_out)}.")
     return "\n".join(lines)
 
 
-def _changes(ledger: Ledger, room: int, counter: TokenCounter) -> tuple[list[str], int, int]:
-    """A line for each file changed; where they do not fit, for the newest, and the names of the others by folder.
+def _change(path: str, total: ChangeTotal) -> str:
+    return (
+        f"- changed {_short(path)}: +{total.added} -{total.removed}{' (new file)' if total.created else ''}"
+    )
+
+
+def _read(path: str, ranges: Iterable[tuple[int, int]]) -> str:
+    return f"- read {_short(path)} lines {_ranges(ranges)} (not shown any more)"
+
+
+def _files(
+    verb: str, files: Mapping[str, T], row: Callable[[str, T], str], room: int, counter: TokenCounter
+) -> tuple[list[str], int, int]:
+    """A line for each file, the newest first; where they do not fit, for the newest, and the others' names by folder.
 
     Returns:
         The lines, how many files are not in them, and the room left.
     """
-    rows = [
-        f"- changed {_short(path)}: +{total.added} -{total.removed}{' (new file)' if total.created else ''}"
-        for path, total in _newest(ledger.changed)
-    ]
+    rows = [row(path, value) for path, value in _newest(files)]
     whole, left = _fill(rows, room, counter)
     if len(whole) == len(rows):
         return whole, 0, left
-    whole, left = _fill(rows, int(room * _WHOLE_CHANGES_SHARE), counter)
-    left += room - int(room * _WHOLE_CHANGES_SHARE)
+    whole, left = _fill(rows, int(room * _WHOLE_LINES_SHARE), counter)
+    left += room - int(room * _WHOLE_LINES_SHARE)
     folders: dict[str, list[str]] = {}
     shown = len(whole)
-    for path, _ in islice(_newest(ledger.changed), shown, None):
+    for path, _ in islice(_newest(files), shown, None):
         folder, _, name = _short(path).rpartition("/")
-        head = "" if folder in folders else f"- also changed in {folder or '.'}:"
+        head = "" if folder in folders else f"- also {verb} in {folder or '.'}:"
         left -= counter.text(f"{head} {name},") + 1
         if left < 0:
             break
         folders.setdefault(folder, []).append(name)
         shown += 1
-    more = [f"- also changed in {folder or '.'}: {', '.join(names)}" for folder, names in folders.items()]
+    more = [f"- also {verb} in {folder or '.'}: {', '.join(names)}" for folder, names in folders.items()]
     return [*whole, *more], len(rows) - shown, max(0, left)
 
 

@@ -1,11 +1,11 @@
-"""The note of a compaction: which files were changed, as far as its cap allows, by line or by name."""
+"""The note of a compaction: which files were changed and read, as far as its cap allows, by line or by name."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimera.core.ledger import FileChanged, Ledger
+from chimera.core.ledger import FileChanged, FileRead, Ledger
 from chimera.core.plan import Plan
 from chimera.core.restoration import Restored, render_note
 from chimera.core.tokens import TokenCounter
@@ -46,6 +46,18 @@ def test_a_file_without_a_folder_is_named_too() -> None:
         ledger.add(FileChanged(path=f"part_{number:03}.py", added=3, removed=1, line=1))
     restored = Restored(plan=Plan(), ledger=ledger, file=None, archive="@run/archive/0001.md")
     assert "- also changed in .: part_0" in render_note(restored, 300, COUNTER)
+
+
+def test_files_read_that_do_not_fit_line_by_line_are_named_by_folder_too() -> None:
+    ledger = Ledger()
+    for number in range(12):
+        ledger.add(FileRead(path=f"notes/{number:02}.txt", first=1, last=11, total=11))
+    restored = Restored(plan=Plan(), ledger=ledger, file=None, archive="@run/archive/0001.md")
+    text = render_note(restored, 150, COUNTER)
+    assert "- read notes/11.txt lines 1-11 (not shown any more)" in text.splitlines()
+    assert "- also read in notes: " in text
+    assert all(f"{number:02}.txt" in text for number in range(12))
+    assert COUNTER.text(text) <= 150
 
 
 @given(st.integers(0, 50), st.integers(0, 500), st.integers(1, 9))

@@ -17,10 +17,12 @@ _SUMMARY = "Summary of earlier turns:"
 _FACT = re.compile(
     r"^(?:(?:@run/|\w[\w.-]*/)\S+:\d+: |\w[\w.-]*:\d+: )?(?:\d+\t)?(?:- )?(?P<label>[a-z][a-z0-9 .]*[a-z0-9]): (?P<value>\S.*)$"
 )
-_CHANGED = re.compile(r"^- changed (?P<path>[^\s:]+)", re.MULTILINE)
-_ALSO_CHANGED = re.compile(r"^- also changed in (?P<folder>[^:\n]+): (?P<names>.+)$", re.MULTILINE)
+_FILE = {verb: re.compile(rf"^- {verb} (?P<path>[^\s:]+)", re.MULTILINE) for verb in ("changed", "read")}
+_MORE_FILES = {
+    verb: re.compile(rf"^- also {verb} in (?P<folder>[^:\n]+): (?P<names>.+)$", re.MULTILINE)
+    for verb in _FILE
+}
 _RAN = re.compile(r"^- ran `(?P<command>[^`]+)`", re.MULTILINE)
-_READ = re.compile(r"^- read (?P<path>\S+)", re.MULTILINE)
 # A result of which something is missing, as admission, masking and the masking arm say it.
 _PARTIAL = re.compile(r"(?:in full|its beginning): @run/|^\[\d+ lines of output left out\]$")
 _REFUSED = ("Nothing was changed", "was not replaced", "There is no", "failed:")
@@ -100,13 +102,13 @@ class View:
 
     def changed(self, folder: str) -> list[int]:
         """Numbers of the files `FOLDER/NN...` that were changed as far as the prompt tells, in order of the change."""
-        named = [*reversed(_noted_changes(self.notes)), *(exchange.call.path for exchange in self.edits)]
+        named = [*reversed(_noted("changed", self.notes)), *(exchange.call.path for exchange in self.edits)]
         numbers = [_number(path) for path in named if path.startswith(f"{folder}/")]
         return [number for number in numbers if number is not None]
 
     def has_changed(self, path: str) -> bool:
         """Whether the prompt tells that a file was changed."""
-        return path in _noted_changes(self.notes) or any(one.call.path == path for one in self.edits)
+        return path in _noted("changed", self.notes) or any(one.call.path == path for one in self.edits)
 
     def has_run(self, command: str) -> bool:
         """Whether the prompt tells that a command was run."""
@@ -114,7 +116,7 @@ class View:
 
     def has_read(self, path: str) -> bool:
         """Whether the prompt tells that a file was read, shown or not."""
-        return path in _noted_reads(self.notes) or self.last("read_file", path=path) is not None
+        return path in _noted("read", self.notes) or self.last("read_file", path=path) is not None
 
     @property
     def edits(self) -> Iterator[Exchange]:
@@ -136,19 +138,14 @@ class View:
 
 
 @functools.lru_cache(maxsize=256)
-def _noted_changes(notes: str) -> tuple[str, ...]:
-    """The files that notes name as changed, in the order of the notes: the newest first."""
+def _noted(verb: str, notes: str) -> tuple[str, ...]:
+    """The files that notes name as changed, or as read, in the order of the notes: the newest first."""
     more = [
         name if match["folder"] == "." else f"{match['folder']}/{name}"
-        for match in _ALSO_CHANGED.finditer(notes)
+        for match in _MORE_FILES[verb].finditer(notes)
         for name in match["names"].split(", ")
     ]
-    return (*_CHANGED.findall(notes), *more)
-
-
-@functools.lru_cache(maxsize=256)
-def _noted_reads(notes: str) -> frozenset[str]:
-    return frozenset(_READ.findall(notes))
+    return (*_FILE[verb].findall(notes), *more)
 
 
 def _number(path: str) -> int | None:
