@@ -12,9 +12,12 @@ if not sys.flags.safe_path and sys.argv[:1] == ["-m"] and {"-mchimera", "chimera
     del sys.path[0]
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+# What type checkers take for true. Importing it from `typing` would delay the start, in which a signal is still fatal.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from chimera.api import run
     from chimera.core.agent import Agent
     from chimera.core.context_budget import ContextBudget
@@ -61,7 +64,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module 'chimera' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

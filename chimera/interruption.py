@@ -6,6 +6,7 @@ while a record is written. Any further one only hurries the end and bounds it. N
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -50,6 +51,8 @@ def install() -> None:
             signal.signal(number, _receive)
     signal.signal(signal.SIGALRM, _give_up)
     sys.unraisablehook = _swallowed
+    # While Python takes itself down it has no handlers any more, and a signal would kill it.
+    atexit.register(signal.pthread_sigmask, signal.SIG_BLOCK, EXIT_CODES)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, EXIT_CODES)
 
 

@@ -106,6 +106,14 @@ def test_after_the_end_a_signal_changes_nothing() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (7, "", "")
 
 
+def test_a_signal_does_not_kill_an_interpreter_that_takes_itself_down() -> None:
+    done = play(
+        "class Last:\n    def __del__(self): ask()\n"
+        "sys.last = Last(); interruption.install(); interruption.ended(7); sys.exit(7)\n"
+    )
+    assert (done.returncode, done.stderr) == (7, "")
+
+
 def test_what_the_process_was_started_to_ignore_stays_ignored() -> None:
     done = play(
         "signal.signal(signal.SIGHUP, signal.SIG_IGN); interruption.install(); ask(signal.SIGHUP)\n"
