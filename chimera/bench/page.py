@@ -37,7 +37,7 @@ def page(jobs: Sequence[FinishedJob]) -> str:
     sections = [
         _window_plots(series) if any(len(one.points) > 1 for one in series) else "",
         f"<h2 id=results>Results</h2>{table(head, [_marked(head, row) for row in rows], left={0, 1, len(head) - 1})}",
-        f'<ul class="remarks">{"".join(f"<li>{plain(text)}" for text in remarks(jobs))}</ul>',
+        f'<ul class="remarks">{"".join(f"<li>{plain(text)}</li>" for text in remarks(jobs))}</ul>',
         _token_plot(suites),
         *(_trials(job, opened=len(jobs) == 1) for job in jobs),
         f"<h2>Settings</h2>{''.join(_settings(job) for job in jobs)}",
@@ -60,7 +60,7 @@ def _window_plots(series: Sequence[Series]) -> str:
         return ""
     priced = all(point.cost_usd is not None for one in series for _, point in one.points)
     by_price = "Cost of a trial, USD" if priced else "Tokens of a trial"
-    legend = "".join(f"<li>{shape(n)}{plain(one.label)}" for n, one in enumerate(series))
+    legend = "".join(f"<li>{shape(n)}{plain(one.label)}</li>" for n, one in enumerate(series))
     figures = [
         (
             "Share solved, with 95 % intervals",

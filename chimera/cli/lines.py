@@ -68,48 +68,96 @@ class Step:
     """So far in the run."""
 
     def line(self, columns: int | None) -> str:
-        """The step in one line: the most telling wording that fits."""
+        """The step in one line: the most telling wording that fits; in words where there is no width."""
+        if columns is None:
+            return self._in_words()
         *longer, shortest = self._wordings()
-        return next((w for w in longer if columns is None or width(w) <= columns), shortest)
+        return next((w for w in longer if width(w) <= columns), shortest)
+
+    @property
+    def _share(self) -> float:
+        return self.prompt / max(self.budget, 1)
+
+    def _in_words(self) -> str:
+        return " · ".join(
+            [
+                f"step {self.number}",
+                f"{self.prompt:,} tokens, {self._share:.0%} of the budget",
+                f"floor {self.floor:,}",
+                count(self.compactions, "compaction"),
+                *usage_words(self.usage),
+                f"cost {cost_text(self.cost_usd)}",
+            ]
+        )
 
     def _wordings(self) -> Iterator[str]:
         about = "~" if self.usage.get("estimated") else ""
-        sent, got = self.usage.get("input_tokens", 0), self.usage.get("output_tokens", 0)
-        share = f"{round(100 * self.prompt / max(self.budget, 1))}%"
-        cached = self.usage.get("cached_input_tokens", 0)
-        part = f"{round(100 * cached / max(sent, 1))}%" if not about else "unknown"
-        cost, n = cost_text(self.cost_usd), self.number
+        sent, got = (f"{about}{short(self.usage.get(f'{way}_tokens', 0))}" for way in ("input", "output"))
+        cached = f"{cached_share(self.usage):.0%}"
+        aside = "" if about else f" ({cached} cached)"
+        known = self.cost_usd is not None
+        cost, n, share = cost_text(self.cost_usd), self.number, f"{self._share:.0%}"
+        floor, times = short(self.floor), self.compactions
         yield (
-            f"step {n} · {self.prompt:,} tokens, {share} of the budget · floor {self.floor:,} · "
-            f"{count(self.compactions, 'compaction')} · in {about}{sent:,} (cached {part}) · out {about}{got:,} · cost {cost}"
+            f"step {n} {bar(self._share, 10)} {share} of {self.budget:,} · floor {self.floor:,} · "
+            f"{count(times, 'compaction')} · in {sent}{aside} · out {got} · cost {cost}"
         )
-        into, out = f"in {about}{short(sent)}", f"out {about}{short(got)}"
-        cached_short = "" if about else f" ({part} cached)"
-        yield (
-            f"step {n} · {share} of budget · floor {self.floor} · {count(self.compactions, 'compaction')} · "
-            f"{into}{cached_short} {out} · cost {cost}"
-        )
-        money = f"cost {cost}" if self.cost_usd is None else cost
-        yield f"step {n} · {share} · floor {self.floor} · {self.compactions} comp. · {into}{cached_short} {out} · {money}"
-        yield f"step {n} · {share} · floor {self.floor} · {self.compactions} comp. · {into} {out} · {money}"
-        yield f"step {n} · {share} · F{short(self.floor)} · {self.compactions}c · {into} {out} · {money}"
-        sums = f"{about}{short(sent)}/{about}{short(got)}"
-        yield f"#{n} · {share} · F{short(self.floor)} · {self.compactions}c · {sums} · {'$?' if self.cost_usd is None else cost}"
+        money = cost if known else f"cost {cost}"
+        tail = f"in {sent}{aside} out {got} · {money}"
+        yield f"step {n} {bar(self._share, 8)} {share} · floor {self.floor} · {times} comp. · {tail}"
+        yield f"step {n} {bar(self._share, 6)} {share} · floor {floor} · ↺{times} · {tail}"
+        yield f"step {n} {bar(self._share, 5)} {share} · F{floor} · ↺{times} · {tail}"
+        part = "" if about else f" c{cached}"
+        yield f"#{n} {bar(self._share, 5)} {share} · F{floor} · ↺{times} · {sent}/{got}{part} · {money}"
+        money = cost if known else "$?"
+        yield f"#{n} {bar(self._share, 3)}{share} F{floor} ↺{times} {sent}/{got}{'' if about else f' c{cached}'} {money}"
+        yield f"#{n} {share} F{floor} ↺{times} {sent}/{got} {money}"
+
+
+def bar(share: float, cells: int) -> str:
+    """A share as a bar; full only where nothing is left."""
+    filled = min(cells, int(share * cells + 0.5))
+    filled = min(filled, cells - 1) if share < 1 else filled
+    return "█" * filled + "░" * (cells - filled)
+
+
+def cached_share(usage: Fields) -> float:
+    """Of the prompt, from 0 to 1."""
+    return float(usage.get("cached_input_tokens", 0) / max(usage.get("input_tokens", 0), 1))
+
+
+def usage_words(usage: Fields) -> list[str]:
+    """Tokens in, with the share that a cache served, and out; `~` before what is only our estimate."""
+    sent, got = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+    if usage.get("estimated"):
+        return [f"in ~{sent:,} (cached unknown)", f"out ~{got:,}"]
+    return [f"in {sent:,} (cached {cached_share(usage):.0%})", f"out {got:,}"]
 
 
 def call_line(call: Fields, columns: int | None) -> tuple[Span, ...]:
     """A finished call in one line: how it went, what ran, its exit code where that would be cut off, and its time."""
     ok = bool(call.get("ok"))
     mark: Span = ("  ✓ ", "green") if ok else ("  ✗ ", "red")
-    what = one_line(str(call.get("digest") or call.get("name", "")))
-    if call.get("name") == "verify":
-        what = f"check: {what}"
+    what = call_words(call)
     took = f" · {duration_text(call.get('duration_ms', 0))}"
     room = (_PIPE_COLUMNS if columns is None else columns) - 4
     code = call.get("exit_code")
     if code is not None and width(what) + width(took) > room:
         took = f" · exit {code}{took}"
     return mark, fit(what, max(room - width(took), 1)), (took, "dim")
+
+
+def call_words(call: Fields) -> str:
+    """What a finished call did, in one line."""
+    what = one_line(str(call.get("digest") or call.get("name", "")))
+    return f"check: {what}" if call.get("name") == "verify" else what
+
+
+def sandbox_text(started: Fields) -> str:
+    """How commands are confined."""
+    sandbox = started.get("sandbox") or {}
+    backend = sandbox.get("backend", "none")
+    return f"sandbox {sandbox.get('level')} ({backend})" if backend != "none" else "commands run unconfined"
 
 
 def compaction_text(fields: Fields, columns: int | None = None) -> str:
@@ -140,8 +188,13 @@ def ending_text(result: Fields) -> str:
     return f"stopped after {steps}: {result.get('stop_reason')}{detail}"
 
 
-def summary_rows(result: Fields) -> Iterator[tuple[str, str]]:
-    """What a result comes to, as rows of a heading and a text that is safe to show."""
+def summary_rows(result: Fields, verification: Fields | None = None) -> Iterator[tuple[str, str]]:
+    """What a result comes to, as rows of a heading and a text that is safe to show.
+
+    Args:
+        result: as in the `run_finished` event.
+        verification: the `tool_finished` event of the last check; None without one.
+    """
     files = result.get("files_changed") or []
     for number, file in enumerate(files[:_MOST_FILES]):
         yield "files" if number == 0 else "", change_text(file)
@@ -149,6 +202,11 @@ def summary_rows(result: Fields) -> Iterator[tuple[str, str]]:
         yield "", f"and {len(files) - _MOST_FILES} more"
     if not files and result.get("run_id"):
         yield "files", "none changed"
+    if verification is not None:
+        yield (
+            "check",
+            f"{'passed' if verification.get('ok') else 'FAILED'}: {call_words(verification).removeprefix('check: ')}",
+        )
     usage, context = result.get("usage"), result.get("context")
     if usage:
         yield "tokens", _usage_text(usage)
@@ -157,16 +215,34 @@ def summary_rows(result: Fields) -> Iterator[tuple[str, str]]:
         yield "context", _context_text(context)
 
 
+def next_commands(result: Fields) -> Iterator[tuple[str, str]]:
+    """What may be typed after a run, as a command and what it does."""
+    run_id, reason = result.get("run_id"), result.get("stop_reason")
+    if reason == "cannot_shrink" and result.get("stop_detail") in {"floor", "task"}:
+        yield "chimera floor", "what each step costs"
+        return
+    if reason in {"answered", "verify_failed", "no_progress"}:
+        yield f'chimera resume {run_id} "..."', "say what is to be done next"
+    elif reason == "cannot_shrink":
+        yield f"chimera resume {run_id} --window TOKENS", "go on in a larger window"
+    elif reason not in {"internal_error", "state_unwritable"}:
+        yield f"chimera resume {run_id}", "go on"
+    yield f"chimera show {run_id}", "what it did, step by step"
+    if result.get("files_changed"):
+        yield f"chimera diff {run_id}", "what it changed"
+        yield f"chimera undo {run_id}", "put that back"
+
+
 def change_text(file: Fields) -> str:
     """`src/app.py +3 -1`."""
     return f"{one_line(str(file.get('path')))} +{file.get('added', 0)} -{file.get('removed', 0)}"
 
 
 def _usage_text(usage: Fields) -> str:
-    sent, cached = usage.get("input_tokens", 0), usage.get("cached_input_tokens", 0)
+    sent = usage.get("input_tokens", 0)
     if usage.get("estimated"):
         return f"about {sent:,} in and {usage.get('output_tokens', 0):,} out (our estimate)"
-    return f"{sent:,} in ({round(100 * cached / max(sent, 1))}% cached) and {usage.get('output_tokens', 0):,} out"
+    return f"{sent:,} in ({cached_share(usage):.0%} cached) and {usage.get('output_tokens', 0):,} out"
 
 
 def _context_text(context: Fields) -> str:

@@ -27,6 +27,8 @@ class RecordedStep:
     """The run was taken up again before this step."""
     messages: tuple[str, ...]
     """What the user added before this step."""
+    told: tuple[str, ...]
+    """What the loop told the model before this step: a nudge, a failed check."""
     compactions: tuple[Fields, ...]
     """Before this step's request was sent."""
     calls: tuple[Fields, ...]
@@ -86,6 +88,14 @@ class RecordedRun:
         return str(self.events[0].get("time", "")) if self.events else ""
 
     @property
+    def verification(self) -> Fields | None:
+        """The `tool_finished` event of the last check; None where there was none."""
+        checks = (
+            e for e in reversed(self.events) if e["type"] == "tool_finished" and e.get("name") == "verify"
+        )
+        return next(checks, None)
+
+    @property
     def last_tree(self) -> str | None:
         """The workspace as the run left it; None where it died after calls that may have changed it."""
         for event in reversed(self.events):
@@ -117,6 +127,7 @@ class RecordedRun:
 
 def _step(span: list[Fields]) -> RecordedStep:
     prompt: Fields = next((e for e in span if e["type"] == "prompt"), {})
+    said = [e for e in span if e["type"] == "message"]
     finished = [e for e in span if e["type"] == "tool_finished"]
     ended = {e.get("id") for e in finished}
     cut_short = [e for e in span if e["type"] == "tool_started" and e.get("id") not in ended]
@@ -125,9 +136,8 @@ def _step(span: list[Fields]) -> RecordedStep:
         prompt=prompt,
         completion=next((e for e in span if e["type"] == "completion"), None),
         resumed=any(e["type"] == "run_started" and e.get("resumed") for e in span),
-        messages=tuple(
-            str(e.get("content")) for e in span if e["type"] == "message" and e.get("source") == "user"
-        ),
+        messages=tuple(str(e.get("content")) for e in said if e.get("source") == "user"),
+        told=tuple(str(e.get("content")) for e in said if e.get("source") != "user"),
         compactions=tuple(e for e in span if e["type"] == "compaction"),
         calls=(*finished, *cut_short),
     )

@@ -61,12 +61,7 @@ class Screen:
             f"trigger {fields['trigger']:,} · floor {self._floor:,}",
             indent=_INDENT,
         )
-        sandbox = fields.get("sandbox", {})
-        backend = sandbox.get("backend", "none")
-        confined = (
-            f"sandbox {sandbox.get('level')} ({backend})" if backend != "none" else "commands run unconfined"
-        )
-        self._terminal.block(f"mode {fields.get('mode')} · {confined}", indent=_INDENT)
+        self._terminal.block(f"mode {fields.get('mode')} · {lines.sandbox_text(fields)}", indent=_INDENT)
         self._terminal.block(
             f"run {fields.get('run_id')} in {one_line(str(fields.get('workspace')))}", indent=_INDENT
         )

@@ -11,7 +11,7 @@ import typer
 
 from chimera.cli import lines
 from chimera.cli.cells import escaped, one_line, width
-from chimera.cli.curve import Curve
+from chimera.cli.curve import Curve, show_curve
 from chimera.cli.options import CONTEXT, OUTPUT
 from chimera.cli.output import Output
 from chimera.cli.terminal import Terminal
@@ -28,7 +28,7 @@ T = TypeVar("T")
 _WINDOWS = "4000,8000,16000,32000,64000"
 _MODES: tuple[CompactionMode, ...] = ("note", "mask")
 _MOST_ROWS = 25
-"""Of one curve; a longer run shows several steps a row."""
+"""Of one curve of many."""
 _HEADINGS = (
     "window",
     "share",
@@ -74,6 +74,10 @@ def replay(
     curve: Annotated[
         bool, typer.Option("--curve/--no-curve", help="Draw each replay.", rich_help_panel=OUTPUT)
     ] = True,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page with the curves.", rich_help_panel=OUTPUT),
+    ] = None,
     output_format: Annotated[
         Literal["text", "json"], typer.Option(help="Of the report.", rich_help_panel=OUTPUT)
     ] = "text",
@@ -103,8 +107,15 @@ def replay(
         )
         for recording in recordings
     ]
+    if html is not None:
+        from chimera.pages.document import write_document
+
+        write_document(html, _page(played))
+        output.terminal.line("page: ", escaped(str(html)))
     if output_format == "json":
         output.json({"runs": [_fields(recording, replays) for recording, replays in played]})
+        return 0
+    if html is not None:
         return 0
     page = Terminal(output.stdout, output.environment)
     for number, (recording, replays) in enumerate(played):
@@ -267,19 +278,39 @@ def _show_curve(page: Terminal, budget: ContextBudget, replay: Replay) -> None:
     )
     title = f"window {budget.window.tokens:,}, {budget.mode}"
     if replay.curve:
-        page.block(f"{title}: tokens of each request against {curve.legend}; ↺ compacted before it")
-        page.line(f"      {curve.ruler}")
-    step_count = len(replay.curve)
-    per_row = -(-step_count // _MOST_ROWS) or 1
-    for first in range(0, step_count, per_row):
-        sizes = replay.curve[first : first + per_row]
-        compacted = any(first <= place < first + len(sizes) for place in replay.compacted_at)
-        largest = max(sizes)
-        page.line(
-            f"{first + 1:>4} ", ("↺", "yellow") if compacted else " ", f"{curve.bar(largest)} {largest:>9,}"
-        )
-    if per_row > 1:
-        page.block(f"{per_row} steps a row, the largest of them drawn", indent="      ")
+        show_curve(page, curve, title, replay.curve, replay.compacted_at, most_rows=_MOST_ROWS)
     if replay.stop is not None:
-        where = f"after {lines.count(step_count, 'step')}" if step_count else "before its first step"
+        where = f"after {lines.count(len(replay.curve), 'step')}" if replay.curve else "before its first step"
         page.block(f"{title}: stopped {where}, cannot_shrink ({replay.stop})", style="red")
+
+
+def _page(played: Sequence[tuple[Recording, Sequence[_Played]]]) -> str:
+    """The report as HTML."""
+    from chimera.pages.context_plot import STYLE
+    from chimera.pages.document import document, plain, table
+
+    sections = []
+    for number, (recording, replays) in enumerate(played):
+        rows = [list(map(plain, _row(budget, replay))) for budget, replay in replays]
+        sections.append(
+            f'<h2 id="run-{number}">Run {plain(recording.run_id)}</h2><p>{plain(one_line(recording.task))}</p>'
+            f"{table(_HEADINGS, rows, left={2, len(_HEADINGS) - 1}, label='replays')}"
+            f'<div class="plots">{"".join(_figure(budget, replay) for budget, replay in replays)}</div>'
+        )
+    title = "Replays: what the context manager does in other windows"
+    return document(title, "".join(sections), skip=("run-0", "Skip to the first run"), style=STYLE)
+
+
+def _figure(budget: ContextBudget, replay: Replay) -> str:
+    from chimera.pages.context_plot import Column, Limits, context_plot
+    from chimera.pages.document import plain
+
+    title = f"window {budget.window.tokens:,}, {budget.mode}"
+    if not replay.curve:
+        return f"<figure><h3>{title}</h3><p>Stopped before its first step: {plain(replay.stop)}.</p></figure>"
+    columns = [
+        Column(name=f"step {place + 1}", size=size, parts={}, compacted=place in replay.compacted_at)
+        for place, size in enumerate(replay.curve)
+    ]
+    limits = Limits(trigger=budget.trigger, budget=budget.budget, window=budget.window.tokens)
+    return f"<figure><h3>{title}</h3>{context_plot(title, columns, limits, {}, small=True)}</figure>"

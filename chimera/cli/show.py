@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from chimera.cli import lines
 from chimera.cli.cells import escaped, fit, one_line
-from chimera.cli.curve import Curve
+from chimera.cli.curve import Curve, show_curve
 from chimera.cli.output import Output
 from chimera.cli.recorded import RecordedRun, RecordedStep
 from chimera.cli.render import show_compaction
 from chimera.cli.terminal import Terminal
 from chimera.config import state_dir
+from chimera.errors import WorkspaceError
 
 _TEXT_CELLS = 200
 
@@ -22,6 +24,9 @@ _TEXT_CELLS = 200
 def show(
     ctx: typer.Context,
     run: Annotated[str | None, typer.Argument(help="Its id or how it begins [the last one].")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it as one page that needs nothing else.")
+    ] = None,
     output_format: Annotated[Literal["text", "json"], typer.Option(help="Of the report.")] = "text",
 ) -> int:
     """Show a run: its settings, steps with calls and outcomes, compactions, the context curve, and how it ended."""
@@ -30,8 +35,12 @@ def show(
     output: Output = ctx.obj
     home = state_dir()
     found = RecordedRun.read(home, find_run(home, run))
+    if html is not None:
+        _write_page(output, html, home, found)
     if output_format == "json":
         output.json(_fields(found))
+        return 0
+    if html is not None:
         return 0
     page = Terminal(output.stdout, output.environment)
     _show_header(page, found)
@@ -41,6 +50,27 @@ def show(
     _show_curve(page, found, steps)
     _show_end(page, found)
     return 0
+
+
+def _write_page(output: Output, path: Path, home: Path, run: RecordedRun) -> None:
+    from chimera.cli.run_page import run_page
+    from chimera.pages.document import write_document
+
+    write_document(path, run_page(run, output.without_secrets(_patch(home, run))))
+    output.terminal.line("page: ", escaped(str(path)))
+
+
+def _patch(home: Path, run: RecordedRun) -> str:
+    """What the run changed, as a patch, or why that cannot be told."""
+    from chimera.workspace.checkpoint import ShadowRepository
+
+    before, after = run.started.get("start_tree"), run.last_tree
+    if not before or not after:
+        return "The record has no snapshots from its start and end to compare."
+    try:
+        return ShadowRepository(home, Path(str(run.started.get("workspace")))).diff(before, after)
+    except WorkspaceError as fault:
+        return f"The snapshots cannot be compared: {fault}"
 
 
 def _fields(run: RecordedRun) -> dict[str, Any]:
@@ -123,13 +153,9 @@ def _show_curve(page: Terminal, run: RecordedRun, steps: Sequence[RecordedStep])
     budget, trigger = (int(run.started.get(name, 0)) for name in ("budget", "trigger"))
     curve = Curve(window=window, budget=budget, trigger=trigger, columns=page.columns)
     page.line("")
-    page.block(f"context: tokens of each request against {curve.legend}")
-    page.line(f"      {curve.ruler}")
-    for step in steps:
-        if any(c.get("changed") for c in step.compactions):
-            page.line(("    ↺ compacted", "yellow"))
-        size = int(step.prompt.get("calibrated", 0))
-        page.line(f"{step.number:>4}  {curve.bar(size)} {size:>9,}")
+    sizes = [int(step.prompt.get("calibrated", 0)) for step in steps]
+    compacted = {n for n, step in enumerate(steps) if any(c.get("changed") for c in step.compactions)}
+    show_curve(page, curve, "context", sizes, compacted)
 
 
 def _show_end(page: Terminal, run: RecordedRun) -> None:
@@ -143,7 +169,7 @@ def _show_end(page: Terminal, run: RecordedRun) -> None:
         )
         return
     page.block(lines.ending_text(result), style="green" if result.get("stop_reason") == "answered" else "red")
-    for heading, text in lines.summary_rows(result):
+    for heading, text in lines.summary_rows(result, run.verification):
         page.block(text, indent=f"  {heading:<9}", hang=" " * 11)
     page.block(one_line(str(result.get("run_dir"))), indent="  record   ")
     for warning in result.get("warnings", []):

@@ -35,8 +35,10 @@ class Column:
     """Tokens, as calibrated at the time."""
     parts: Mapping[str, int]
     """Estimates by part; drawn in proportion. Empty: nothing is known of its parts."""
+    compacted: bool = False
+    """The history was compacted before it."""
     before: int | None = None
-    """What it would have been without the compaction before it; None without one."""
+    """What it would have been without that; None where nobody knows."""
     target: str = ""
     """Id of the place in the page that tells more."""
 
@@ -50,7 +52,9 @@ class Limits:
     window: int
 
 
-def context_plot(title: str, columns: Sequence[Column], limits: Limits, names: Mapping[str, str]) -> str:
+def context_plot(
+    title: str, columns: Sequence[Column], limits: Limits, names: Mapping[str, str], *, small: bool = False
+) -> str:
     """The plot in a drawing for wide pages and one for narrow ones, of which a page shows one, and a legend.
 
     Args:
@@ -58,7 +62,10 @@ def context_plot(title: str, columns: Sequence[Column], limits: Limits, names: M
         columns: the requests in order, at least one.
         limits: drawn as lines, where they are near enough to be seen.
         names: of all parts, and what people call them; the order gives the colours.
+        small: only the narrow drawing, for one plot of many.
     """
+    if small:
+        return _Drawing(title, columns, limits, names, 400, 300).svg()
     drawings = "".join(
         f'<div class="{kind}-plot">{_Drawing(title, columns, limits, names, width, height).svg()}</div>'
         for kind, width, height in (("wide", 920, 320), ("narrow", 400, 300))
@@ -146,9 +153,10 @@ class _Drawing:
             f'height="{bottom - top_y:.1f}"/>'
         )
         said = f"{column.name}: {column.size:,} tokens"
-        if column.before is not None:
-            said += f", compacted from {column.before:,}"
-            drawn.append(self._drop(place, column.before, top_y))
+        if column.compacted:
+            said += ", compacted" if column.before is None else f", compacted from {column.before:,}"
+            start_y = top_y - 22 if column.before is None else self._y(column.before)
+            drawn.append(self._drop(place, start_y, top_y))
         if total:
             said += (
                 "".join(f", {column.parts[name]:,} {name}" for name in self.names if column.parts.get(name))
@@ -162,9 +170,9 @@ class _Drawing:
             return f'<a class="mark" href="#{plain(column.target)}" aria-label="{plain(said)}">{content}</a>'
         return f'<g class="mark" tabindex="0" role="img" aria-label="{plain(said)}">{content}</g>'
 
-    def _drop(self, place: int, before: int, end_y: float) -> str:
+    def _drop(self, place: int, y: float, end_y: float) -> str:
         """What a compaction took off, as an arrow down to the column."""
-        x, y = self._middle(place), self._y(before)
+        x = self._middle(place)
         return (
             f'<path class="shrunk" d="M{x - 5:.1f} {y:.1f}h10M{x:.1f} {y:.1f}V{end_y - 2:.1f}"/>'
             f'<path class="shrunk-end" d="M{x - 4:.1f} {end_y - 7:.1f}h8l-4 7z"/>'
@@ -194,6 +202,7 @@ def _largest(columns: Sequence[Column]) -> Column:
         name=largest.name,
         size=largest.size,
         parts=largest.parts,
+        compacted=any(column.compacted for column in columns),
         before=max(before) if before else None,
         target=largest.target,
     )

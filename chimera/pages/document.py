@@ -13,9 +13,9 @@ from chimera.workspace.terminal_text import escaped
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1c2128;--soft:#57606a;--page:#fff;--card:#f6f8fa;--line:#d0d7de;--bad:#b3261e;
---good:#176f2c;--c0:#0b62b8;--c1:#b8500b;--c2:#1a7f37;--c3:#8250df;--c4:#b3261e;--c5:#0a7a83}
+--good:#176f2c;--c0:#0b62b8;--c1:#b8500b;--c2:#1a7f37;--c3:#8250df;--c4:#0a7a83;--c5:#b3261e}
 @media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa5b1;--page:#0d1117;--card:#161b22;--line:#30363d;
---bad:#ff8d84;--good:#6fdd8b;--c0:#6cb6ff;--c1:#ffab70;--c2:#6fdd8b;--c3:#d2a8ff;--c4:#ff8d84;--c5:#5fd4de}}
+--bad:#ff8d84;--good:#6fdd8b;--c0:#6cb6ff;--c1:#ffab70;--c2:#6fdd8b;--c3:#d2a8ff;--c4:#5fd4de;--c5:#ff8d84}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:1.5rem clamp(.9rem,3vw,2.5rem);max-width:84rem;background:var(--page);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif}

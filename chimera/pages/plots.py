@@ -61,7 +61,7 @@ def shape(index: int) -> str:
 def legend(colours: Mapping[int, str]) -> str:
     """What the colours mean."""
     entries = "".join(
-        f'<li><span class="swatch s{colour % COLOURS}"></span>{plain(words)}'
+        f'<li><span class="swatch s{colour % COLOURS}"></span>{plain(words)}</li>'
         for colour, words in colours.items()
     )
     return f'<ul class="legend">{entries}</ul>'

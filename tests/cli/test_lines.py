@@ -34,13 +34,26 @@ def test_a_status_line_on_a_pipe_says_everything_in_words() -> None:
 
 
 @pytest.mark.parametrize("columns", [39, 60, 79, 100, 130])
+@pytest.mark.parametrize("cost_usd", [None, 0.0123])
 @pytest.mark.parametrize("estimated", [True, False])
-def test_a_status_line_fits_and_keeps_its_facts(columns: int, *, estimated: bool) -> None:
-    line = step(estimated=estimated).line(columns)
+def test_a_status_line_fits_and_keeps_its_facts(
+    columns: int, *, estimated: bool, cost_usd: float | None
+) -> None:
+    line = step(estimated=estimated, cost_usd=cost_usd).line(columns)
     assert width(line) <= columns
-    for fact in ("12", "64%", "875", "3", "12", "678"):
+    for fact in ("12", "64%", "875", "3", "12", "678", "█"):
         assert fact in line
-    assert ("unknown" if columns > 40 else "$?") in line
+    assert estimated or "81%" in line
+    unknown = "unknown" if columns > 40 else "$?"
+    assert (unknown if cost_usd is None else "$0.0123") in line
+
+
+@pytest.mark.parametrize(
+    ("share", "drawn"),
+    [(0, "░░░░"), (0.1, "░░░░"), (0.5, "██░░"), (0.99, "███░"), (1, "████"), (1.3, "████")],
+)
+def test_a_bar_is_full_only_where_nothing_is_left(share: float, drawn: str) -> None:
+    assert lines.bar(share, 4) == drawn
 
 
 @pytest.mark.parametrize(
@@ -102,3 +115,26 @@ def test_many_changed_files_are_counted() -> None:
     rows = list(lines.summary_rows({"run_id": "r", "files_changed": files}))
     assert rows[0] == ("files", "f0.py +0 -0")
     assert rows[-1] == ("", "and 3 more")
+
+
+@pytest.mark.parametrize(
+    ("reason", "detail", "first"),
+    [
+        ("answered", None, 'chimera resume r "..."'),
+        ("max_steps", None, "chimera resume r"),
+        ("interrupted", "SIGINT", "chimera resume r"),
+        ("cannot_shrink", "tail", "chimera resume r --window TOKENS"),
+        ("cannot_shrink", "floor", "chimera floor"),
+        ("internal_error", None, "chimera show r"),
+    ],
+)
+def test_what_to_type_next_depends_on_why_it_stopped(reason: str, detail: str | None, first: str) -> None:
+    result = {"run_id": "r", "stop_reason": reason, "stop_detail": detail, "files_changed": [{"path": "a"}]}
+    commands = [command for command, _ in lines.next_commands(result)]
+    assert commands[0] == first
+    assert ("chimera undo r" in commands) is (detail != "floor")
+
+
+def test_a_summary_tells_how_the_last_check_ended() -> None:
+    check = {"name": "verify", "ok": False, "digest": "ran `pytest`: exit 1"}
+    assert ("check", "FAILED: ran `pytest`: exit 1") in list(lines.summary_rows({}, check))
