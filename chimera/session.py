@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -9,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chimera import __version__, interruption
+from chimera import __version__, interruption, prompts
 from chimera.checkpoints import LOOKING_TOOLS, Checkpoints
 from chimera.config import Config, Mode, config_path, process_environment, state_dir
 from chimera.core.agent import Agent, Verify, interrupted
@@ -23,8 +24,9 @@ from chimera.core.context_budget import (
 from chimera.core.model import Model
 from chimera.core.recording import Past
 from chimera.core.state import FileSummary, Limits, RunResult, Stop, StopReason
-from chimera.core.tokens import Calibration
+from chimera.core.tokens import Calibration, TokenCounter
 from chimera.errors import ConfigError, RecordError
+from chimera.instructions import Instructions, read_instructions
 from chimera.models.choose import resolve_window
 from chimera.record.calibrations import load_calibration, save_calibration
 from chimera.record.events import Emit, Event
@@ -35,6 +37,8 @@ from chimera.recording import Recording
 from chimera.tools.approval import approval
 from chimera.tools.base import Tool, ToolSet
 from chimera.tools.default import default_tools
+from chimera.tools.foreign import Imported
+from chimera.tools.imported import imported_tools
 from chimera.tools.known_files import KnownFiles
 from chimera.tools.schema_compact import compact_schema
 from chimera.workspace.environment import child_environment, is_secret_name
@@ -99,10 +103,12 @@ def open_session(
     run_id = earlier.name if earlier else new_run_id()
     with ExitStack() as stack:
         stack.enter_context(workspace_lock(home, root, run_id))
+        imported = stack.enter_context(imported_tools(config, process_environment()))
         record = RunDirectory.reopen(earlier) if earlier else RunDirectory.create(home, run_id)
         stack.callback(record.close)
         sandbox = sandbox.narrowed(hidden=(*hidden, *_private_folders(home, root, sandbox)))
-        record.redactor = Redactor(known_secrets(process_environment(), config.model_options, root))
+        secrets = known_secrets(process_environment(), config.model_options, root)
+        record.redactor = Redactor({**secrets, **imported.secrets})
         runner = CommandRunner(
             root=root,
             sandbox=sandbox,
@@ -122,6 +128,7 @@ def open_session(
             runner=runner,
             events=RedactedEvents(record.redactor, record.emit, emit),
             governed=GovernedFiles(root),
+            imported=imported,
             ask=ask,
             compactor=compactor,
         )
@@ -142,6 +149,7 @@ class Session:
     runner: CommandRunner
     events: RedactedEvents
     governed: GovernedFiles
+    imported: Imported
     ask: Ask | None
     compactor: Compactor
 
@@ -169,8 +177,10 @@ class Session:
         return self._run(recording.task, past, checkpoints)
 
     def _run(self, task: str, past: Past | None, checkpoints: Checkpoints) -> RunResult:
-        notices = tuple(filter(None, (*self._notices(), *checkpoints.notices)))
-        agent = self._agent(checkpoints, notices)
+        budget = make_budget(self.config, self.model, load_calibration(self.home, self.model.name))
+        quoted = read_instructions(self.workspace.root, budget, self.record.redactor, TokenCounter())
+        notices = tuple(filter(None, (*self._notices(), *quoted.notices, *checkpoints.notices)))
+        agent = self._agent(budget, quoted, checkpoints, notices)
         result = RunResult.of_stop(Stop(StopReason.INTERNAL_ERROR, message="chimera itself failed"))
         try:
             result = agent.run(task, past)
@@ -214,18 +224,20 @@ class Session:
             )
         return result
 
-    def _agent(self, checkpoints: Checkpoints, notices: tuple[str, ...]) -> Agent:
+    def _agent(
+        self, budget: ContextBudget, quoted: Instructions, checkpoints: Checkpoints, notices: tuple[str, ...]
+    ) -> Agent:
         known = KnownFiles()
         tools = default_tools(self.workspace, self.runner, known=known)
         return Agent(
             model=self.model,
             tools=ToolSet(
-                choose_tools(tools, self.config),
+                choose_tools((*tools, *self.imported.tools), self.config),
                 approve=approval(self.mode, self.ask, self.workspace),
                 redactor=self.record.redactor,
             ),
             workspace=self.workspace,
-            budget=make_budget(self.config, self.model, load_calibration(self.home, self.model.name)),
+            budget=budget,
             limits=Limits(
                 max_steps=self.config.max_steps,
                 max_cost=self.config.max_cost,
@@ -234,7 +246,8 @@ class Session:
             files=self.record,
             known=known,
             verify=self._verify(tools),
-            emit=lambda event: self._pass_on(event, checkpoints, notices),
+            system=prompts.SYSTEM + quoted.text,
+            emit=lambda event: self._pass_on(event, quoted, checkpoints, notices),
             compactor=self.compactor,
         )
 
@@ -246,7 +259,9 @@ class Session:
         call = json.dumps({"command": command, "timeout_s": VERIFY_TIMEOUT_S})
         return Verify(command=command, run=lambda: shell.run("shell", call))
 
-    def _pass_on(self, event: Event, checkpoints: Checkpoints, notices: tuple[str, ...]) -> None:
+    def _pass_on(
+        self, event: Event, quoted: Instructions, checkpoints: Checkpoints, notices: tuple[str, ...]
+    ) -> None:
         """Pass an event on: the first one with where and how, and before requests and calls snapshots of what changed."""
         if event.type == "prompt" and (checkpoint := checkpoints.take(event.fields["step"] - 1)):
             self.emit(checkpoint)
@@ -258,7 +273,8 @@ class Session:
             if changing and (names := self.governed.changed()):
                 self.emit(Event("warning", {"text": _governed_text(names)}))
             return
-        self.emit(Event("run_started", {**event.fields, **self._about(), **checkpoints.start_fields()}))
+        about = {**self._about(), **quoted.fields(), **checkpoints.start_fields()}
+        self.emit(Event("run_started", {**event.fields, **about}))
         if checkpoints.taken_up is not None:
             self.emit(checkpoints.taken_up)
         for text in notices:
@@ -292,6 +308,7 @@ class Session:
             notices.append("Not a git repository: the run works, and its own record shows what it changed.")
         if self.config.sandbox != "danger-full-access":
             notices += [f"Sandbox: {loss}" for loss in self.sandbox.missing]
+        notices += self.imported.notices
         return tuple(notices)
 
 
@@ -318,18 +335,19 @@ def make_budget(config: Config, model: Model, calibration: Calibration) -> Conte
 
 
 def choose_tools(tools: tuple[Tool, ...], config: Config) -> tuple[Tool, ...]:
-    """The tools that the settings ask for, their schemas compacted if they ask for that.
+    """The tools that the settings ask for by name or pattern, their schemas compacted if they ask for that.
 
     Raises:
         ConfigError: a name that is no tool.
     """
     if config.tools is not None:
-        known = {tool.name for tool in tools}
-        if unknown := [name for name in config.tools if name not in known]:
+        names = [tool.name for tool in tools]
+        if unknown := [pattern for pattern in config.tools if not fnmatch.filter(names, pattern)]:
             raise ConfigError(
-                f"there is no tool named {unknown[0]!r}; the tools are: {', '.join(sorted(known))}"
+                f"there is no tool named {unknown[0]!r}; the tools are: {', '.join(sorted(names))}"
             )
-        tools = tuple(tool for tool in tools if tool.name in config.tools)
+        chosen = {name for pattern in config.tools for name in fnmatch.filter(names, pattern)}
+        tools = tuple(tool for tool in tools if tool.name in chosen)
     if config.compact_schemas:
         tools = tuple(
             replace(t, parameters=compact_schema(t.schema())["function"]["parameters"]) for t in tools
@@ -343,7 +361,8 @@ def _governed_text(names: Sequence[str]) -> str:
 
 def _recordable(config: Config) -> dict[str, Any]:
     """The settings as JSON values, without secrets."""
-    values = asdict(config) | {"workspace": str(config.workspace)}
+    paths = {name: str(path) for name in ("workspace", "mcp", "openapi") if (path := getattr(config, name))}
+    values = asdict(config) | paths
     options = {
         name: MASKED if is_secret_name(name) and isinstance(value, str) else value
         for name, value in config.model_options.items()

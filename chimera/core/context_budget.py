@@ -167,7 +167,9 @@ def floor_ledger(budget: ContextBudget, floor: Floor, task_tokens: int = 0) -> l
         ("floor", floor.total, "(re-sent on every step)"),
         ("  system message", floor.system, ""),
     ]
-    rows += [(f"  {name}", size, "") for name, size in sorted(floor.tools.items(), key=lambda item: -item[1])]
+    if floor.instructions:
+        rows.append(("    AGENTS.md in it", floor.instructions, ""))
+    rows += _tool_rows(floor)
     if task_tokens:
         rows.append(("task", task_tokens, ""))
     width = max(len(name) for name, _, _ in rows)
@@ -175,8 +177,29 @@ def floor_ledger(budget: ContextBudget, floor: Floor, task_tokens: int = 0) -> l
 
 
 def floor_fields(floor: Floor) -> dict[str, Any]:
-    """The floor as it stands in results and events."""
-    return {"total": floor.total, "system": floor.system, "tools": dict(floor.tools)}
+    """The floor as it stands in results and events. `instructions` is a part of `system`."""
+    return {
+        "total": floor.total,
+        "system": floor.system,
+        "tools": dict(floor.tools),
+        "instructions": floor.instructions,
+    }
+
+
+def _tool_rows(floor: Floor) -> list[tuple[str, int, str]]:
+    """Tools and servers, the most expensive first; under each server its tools."""
+    entries: list[tuple[int, list[tuple[str, int, str]]]] = []
+    imported: set[str] = set()
+    for server, tools in floor.servers.items():
+        imported |= tools.keys()
+        total = sum(tools.values())
+        rows = [(f"  server {server}", total, f"({len(tools)} {'tool' if len(tools) == 1 else 'tools'})")]
+        ordered = sorted(tools.items(), key=lambda item: -item[1])
+        entries.append((total, rows + [(f"    {name}", size, "") for name, size in ordered]))
+    entries += [
+        (size, [(f"  {name}", size, "")]) for name, size in floor.tools.items() if name not in imported
+    ]
+    return [row for _, rows in sorted(entries, key=lambda entry: -entry[0]) for row in rows]
 
 
 def _remedy(budget: ContextBudget, floor: Floor, task_tokens: int, compact_total: int) -> str:
@@ -186,8 +209,16 @@ def _remedy(budget: ContextBudget, floor: Floor, task_tokens: int, compact_total
         window += 1
     saving = floor.total - compact_total
     ways = [f"a window of at least {window:,} tokens (--window)"]
-    if floor.tools:
+    if floor.servers:
+        server, tools = next(iter(floor.servers.items()))
+        ways.append(
+            f"without the server {server}, whose {len(tools)} tools cost {sum(tools.values()):,} tokens (--mcp or --openapi "
+            f"without it, its tool filter, or --tools)"
+        )
+    elif floor.tools:
         ways.append("fewer tools (--tools)")
+    if floor.instructions > floor.total / 4:
+        ways.append("a shorter AGENTS.md")
     if saving > 0:
         ways.append(f"--compact-schemas, which saves {saving:,} tokens here")
     if task_tokens > floor.total:

@@ -19,6 +19,7 @@ from typing import Any
 
 from chimera.core.history import History, Turn
 from chimera.core.messages import Message, system, user
+from chimera.prompts import INSTRUCTIONS_CLOSE, INSTRUCTIONS_OPEN
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +78,8 @@ class Floor:
     """The system message, with the overhead of a request."""
     tools: Mapping[str, int]
     """Per tool, in the order in which they are advertised."""
+    instructions: int = 0
+    """The part of `system` that is quoted from AGENTS.md."""
 
     @property
     def total(self) -> int:
@@ -120,7 +123,13 @@ class TokenCounter:
         return Floor(
             system=REQUEST_OVERHEAD + self.message(system_message),
             tools={tool["function"]["name"]: self.schema(tool) for tool in tools},
+            instructions=self._instructions(system_message.content),
         )
+
+    def _instructions(self, system_text: str) -> int:
+        opening, closing = f"\n{INSTRUCTIONS_OPEN}\n", f"\n{INSTRUCTIONS_CLOSE}"
+        _, found, rest = system_text.partition(opening)
+        return self.text(opening + rest.partition(closing)[0] + closing) if found else 0
 
     def turn(self, assistant: Message, *replies: Message, masked: bool = False) -> Turn:
         """A turn with its tokens counted."""

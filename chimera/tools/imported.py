@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from chimera.config import Config
+from chimera.core.tokens import GROUP_SEPARATOR
 from chimera.errors import ConfigError
 from chimera.tools.foreign import Imported
 
@@ -50,9 +51,11 @@ def _together(parts: list[Imported]) -> Imported:
         raise ConfigError(
             f"an MCP server and the OpenAPI description both bring a tool named {doubled[0]!r}: rename the server or the file"
         )
+    servers = ", ".join(dict.fromkeys(name.partition(GROUP_SEPARATOR)[0] for name in names))
+    said = [f"Imported tools act outside the sandbox: {len(names)} of {servers}."] if names else []
     return Imported(
         tools=tuple(tools),
-        notices=tuple(notice for part in parts for notice in part.notices),
+        notices=(*said, *(notice for part in parts for notice in part.notices)),
         secrets={name: value for part in parts for name, value in part.secrets.items()},
     )
 
