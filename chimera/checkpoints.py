@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from chimera.attribution import LOOKING_TOOLS, Mark, Picture, mark_of
 from chimera.core.state import FileSummary
 from chimera.errors import ToolError, WorkspaceError
 from chimera.record.events import Event
+from chimera.run_work import work_of_run
+from chimera.workspace.candidates import shown_name
 from chimera.workspace.checkpoint import QUOTA_BYTES, ShadowRepository, Snapshot
 from chimera.workspace.paths import Workspace
 
-LOOKING_TOOLS = frozenset({"read_file", "search", "update_plan"})
-"""All others may change files."""
 _EDITING_TOOLS = frozenset({"edit_file", "write_file"})
 
 Author = Literal["run", "user", "unknown", "undo", "redo"]
@@ -34,8 +36,7 @@ class Checkpoints:
         root: Path,
         run_id: str,
         *,
-        start_tree: str | None = None,
-        last_tree: str | None = None,
+        earlier: Sequence[Mark] = (),
         interrupted: bool = False,
     ) -> None:
         """Take the first snapshot.
@@ -44,30 +45,37 @@ class Checkpoints:
             home: the state directory.
             root: the workspace.
             run_id: the run that the snapshots belong to.
-            start_tree: the first snapshot of an earlier part of the same run.
-            last_tree: the last one.
-            interrupted: that part ended in the middle of a call.
+            earlier: the snapshots of earlier parts of the same run.
+            interrupted: the last part ended in the middle of a call.
         """
         self._shadow: ShadowRepository | None = ShadowRepository(home, root)
         self._root = root
         self._run_id = run_id
         self.notices: list[str] = []
-        """Why there are no snapshots, or none of older runs."""
-        self._changing = False
+        """What the user should know: why there are no snapshots, or none of older runs, and what is nobody's for sure."""
+        self.unsaved = False
+        """A call that may have changed something was not followed by a snapshot."""
+        self.lately: tuple[str, ...] = ()
+        """What was changed since the last snapshot of the earlier part."""
+        self.taken_up: Event | None = None
+        """For a run that goes on: the event of its first snapshot, to be recorded after `run_started`."""
+        self._marks = list(earlier)
+        self._part = earlier[-1].part + 1 if earlier else 0
         self._last: Snapshot | None = None
         self._names: set[bytes] = set()
         """Everything recorded once stays recorded, also where a rule of the run comes to ignore it."""
-        self._recall(last_tree)
+        self._recall()
         self._snapshot(with_ignored=True)
         self._drop_old_runs()
-        self.start_tree = start_tree or self.tree
-        self.taken_up = self._event(0, "unknown" if interrupted else "user") if start_tree else None
-        """For a run that goes on: the event of its first snapshot, to be recorded after `run_started`."""
+        if earlier:
+            self._take_up(interrupted)
+        elif self._last is not None:
+            self._marks.append(mark_of({**self._fields(), "step": 0}, 0))
 
     @property
-    def tree(self) -> str | None:
-        """The newest snapshot."""
-        return self._last.tree if self._last else None
+    def start_tree(self) -> str | None:
+        """The first snapshot of the run."""
+        return self._marks[0].tree if self._marks else None
 
     def start_fields(self) -> dict[str, Any]:
         """What `run_started` says about the first snapshot."""
@@ -88,50 +96,73 @@ class Checkpoints:
         if event.type != "tool_started" or event.fields["name"] in LOOKING_TOOLS:
             return None
         joining = self._joining(event)
-        by: Author = "run" if self._changing else "user"
-        if self._changing and joining is None:
+        by: Author = "run" if self.unsaved else "user"
+        if self.unsaved and joining is None:
             return None
-        self._changing = True
         if joining is not None:
             self._names.add(joining)
         changed = self._snapshot()
+        self.unsaved = True
         if changed or joining is not None:
             return self._event(event.fields["step"], by, joining)
         return None
 
     def take(self, step: int) -> Event | None:
         """A snapshot if a changing call ran since the last one; its event if anything is different."""
-        if not self._changing:
+        if not self.unsaved:
             return None
-        self._changing = False
-        return self._event(step, "run") if self._snapshot() else None
+        changed = self._snapshot()
+        self.unsaved = self._shadow is None
+        return self._event(step, "run") if changed else None
 
-    def changed_since(self, tree: str | None) -> tuple[FileSummary, ...]:
-        """What differs between a tree and the newest snapshot."""
-        if self._shadow is None or tree is None or self._last is None:
+    def files_changed(self) -> tuple[FileSummary, ...]:
+        """What the run changed, all its parts together, as far as the snapshots tell it from what the user changed."""
+        if self._shadow is None or not self._marks:
             return ()
         try:
-            changes = self._shadow.changes(tree, self._last.tree)
+            return work_of_run(self._shadow, self._run_id, self._marks).files(self._shadow)
         except WorkspaceError as fault:
             self._give_up(fault)
             return ()
-        return tuple(FileSummary(path=c.path, added=c.added, removed=c.removed) for c in changes)
+
+    def _take_up(self, interrupted: bool) -> None:
+        """See what was changed since the last snapshot of the earlier part, and whose work it is."""
+        before = self._marks[-1]
+        self.taken_up = self._event(0, "unknown" if interrupted else "user")
+        if self._shadow is None or self.taken_up is None:
+            return
+        try:
+            trees, after = self._shadow.trees(), self._marks[-1]
+            old, new = (Picture.of(trees, self._run_id, mark.tree, mark.annex) for mark in (before, after))
+        except WorkspaceError:
+            return  # dropped: nothing to compare with
+        found = sorted(old.differences(new))
+        self.lately = tuple(
+            shown_name(path)
+            for path, *states in found
+            if any(state is not None and state.kind != "folder" for state in states)
+        )
+        if interrupted and self.lately:
+            self.notices.append(
+                f"Changed where the run was interrupted, by its last call or by you: {listed(self.lately)}. `chimera undo` "
+                "leaves these as they are and names them; `chimera undo --force` takes them back, too."
+            )
 
     def _event(self, step: int, by: Author, joined: bytes | None = None) -> Event | None:
         if self._last is None:
             return None
-        return Event(
-            "checkpoint",
-            {
-                "step": step,
-                "by": by,
-                "tree": self._last.tree,
-                "annex": self._last.annex,
-                "ignored": self._last.ignored,
-                "omitted": list(self._last.omitted),
-                "joined": [] if joined is None else [os.fsdecode(joined)],
-            },
-        )
+        event = Event("checkpoint", {**self._fields(), "step": step, "by": by, "joined": _names(joined)})
+        self._marks.append(mark_of(event.fields, self._part))
+        return event
+
+    def _fields(self) -> dict[str, Any]:
+        assert self._last is not None
+        return {
+            "tree": self._last.tree,
+            "annex": self._last.annex,
+            "ignored": self._last.ignored,
+            "omitted": list(self._last.omitted),
+        }
 
     def _joining(self, event: Event) -> bytes | None:
         """The file that an editing call names, if no snapshot holds it."""
@@ -145,19 +176,18 @@ class Checkpoints:
         name = os.fsencode(real.relative_to(self._root))
         return None if name in self._names else name
 
-    def _recall(self, tree: str | None) -> None:
-        if self._shadow is None or tree is None:
+    def _recall(self) -> None:
+        if self._shadow is None or not self._marks:
             return
         try:
-            self._names.update(self._shadow.trees().entries(tree))
+            self._names.update(self._shadow.trees().entries(self._marks[-1].tree))
         except WorkspaceError:
             return  # dropped: what rules exclude now stays excluded
 
     def _snapshot(self, *, with_ignored: bool = False) -> bool:
-        """Take a snapshot. True if it differs from the one before."""
+        """Take a snapshot. True if it differs from the last one that is recorded."""
         if self._shadow is None:
             return False
-        before = self._last
         try:
             self._last = self._shadow.snapshot(
                 run_id=self._run_id, also=self._names, with_ignored=with_ignored
@@ -166,7 +196,8 @@ class Checkpoints:
             self._give_up(fault)
             return False
         self._names |= self._last.paths
-        return before is None or (before.tree, before.annex) != (self._last.tree, self._last.annex)
+        mark = self._marks[-1] if self._marks else None
+        return mark is None or (mark.tree, mark.annex) != (self._last.tree, self._last.annex)
 
     def _drop_old_runs(self) -> None:
         if self._shadow is None:
@@ -185,3 +216,13 @@ class Checkpoints:
     def _give_up(self, fault: WorkspaceError) -> None:
         self._shadow = None
         self.notices.append(f"No snapshot of the workspace, so no list of changes and no undo: {fault}")
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """The first of the names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _names(joined: bytes | None) -> list[str]:
+    return [] if joined is None else [os.fsdecode(joined)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from chimera.attribution import Mark, ends_in_a_call, read_marks
 from chimera.core.ledger import CommandRun, Verification, fact_of
 from chimera.core.messages import ToolCall, assistant
 from chimera.core.model import Completion
@@ -37,12 +38,10 @@ class Recording:
     calibration: float | None
     """The factor that the run began with; None where nothing was known of the model."""
     start_commit: str | None
-    start_tree: str | None
-    """Snapshot from before the first step."""
-    last_tree: str | None
-    """The newest snapshot that the run itself took."""
+    marks: tuple[Mark, ...]
+    """Its snapshots, the one from before the first step first; none where there is nothing to go back to."""
     interrupted: bool
-    """A call of its last step had begun and has no result."""
+    """It ended in a call that may have changed something, or after it, but before the snapshot that follows."""
     first_message: str
     """What the user added before there was any completion."""
     steps: tuple[RecordedStep, ...]
@@ -72,8 +71,10 @@ def _recording(path: Path, events: list[dict[str, Any]], start: Mapping[str, Any
             raise TypeError(f"{name} is {start[name]!r}")
     reader = _Reader(path)
     reader.read(events)
-    trees = [e["tree"] for e in events if e["type"] == "checkpoint" and e.get("by") not in {"undo", "redo"}]
-    last = reader.steps[-1] if reader.steps else None
+    try:
+        marks = read_marks(events)
+    except RecordError:
+        marks = []
     return Recording(
         run_id=path.name,
         system=start["system"],
@@ -85,10 +86,8 @@ def _recording(path: Path, events: list[dict[str, Any]], start: Mapping[str, Any
         window=start.get("window"),
         calibration=start.get("calibration"),
         start_commit=start.get("start_commit"),
-        start_tree=start.get("start_tree"),
-        last_tree=trees[-1] if trees else start.get("start_tree"),
-        interrupted=last is not None
-        and any(begun and not out for begun, out in zip(last.started, last.outputs, strict=True)),
+        marks=tuple(marks),
+        interrupted=ends_in_a_call(events),
         first_message=reader.first_message,
         steps=tuple(reader.steps),
     )

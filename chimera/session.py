@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from chimera import __version__, interruption, prompts
-from chimera.checkpoints import LOOKING_TOOLS, Checkpoints
+from chimera.attribution import LOOKING_TOOLS
+from chimera.checkpoints import Checkpoints, listed
 from chimera.config import Config, Mode, config_path, process_environment, state_dir
 from chimera.core.agent import Agent, Verify, interrupted
 from chimera.core.compaction import Compactor, compact
@@ -163,16 +164,14 @@ class Session:
             self.home,
             self.workspace.root,
             self.record.run_id,
-            start_tree=recording.start_tree,
-            last_tree=recording.last_tree,
+            earlier=recording.marks,
             interrupted=recording.interrupted,
         )
-        lately = [file.path for file in checkpoints.changed_since(recording.last_tree)]
         past = Past(
             steps=recording.steps,
             first_message=recording.first_message,
             message=message,
-            changes=f"Changed since the last snapshot: {', '.join(lately[:20])}." if lately else "",
+            changes=_lately_text(checkpoints.lately) if recording.marks else "",
         )
         return self._run(recording.task, past, checkpoints)
 
@@ -201,7 +200,7 @@ class Session:
             self.runner.close()
             if checkpoint := checkpoints.take(result.steps):
                 self.emit(checkpoint)
-            files = checkpoints.changed_since(checkpoints.start_tree)
+            files = checkpoints.files_changed()
         except KeyboardInterrupt:
             late.append("Interrupted while the run was ending: what it changed is not listed.")
         except RecordError as fault:
@@ -217,7 +216,8 @@ class Session:
         )
         result = redacted_result(result, self.record.redactor)
         try:
-            self.emit(Event("run_finished", result.fields()))
+            unsaved = {"unsaved": True} if checkpoints.unsaved else {}
+            self.emit(Event("run_finished", {**result.fields(), **unsaved}))
         except RecordError as fault:
             return replace(
                 result, warnings=(*result.warnings, f"The end of the run is not recorded: {fault}")
@@ -353,6 +353,13 @@ def choose_tools(tools: tuple[Tool, ...], config: Config) -> tuple[Tool, ...]:
             replace(t, parameters=compact_schema(t.schema())["function"]["parameters"]) for t in tools
         )
     return tools
+
+
+def _lately_text(names: Sequence[str]) -> str:
+    """What the model is told of a call whose result was lost."""
+    if not names:
+        return "No recorded file was changed since the last snapshot; ignored files are not recorded."
+    return f"Changed since the last snapshot, by this call or by the user: {listed(names)}."
 
 
 def _governed_text(names: Sequence[str]) -> str:

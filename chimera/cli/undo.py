@@ -136,9 +136,7 @@ def _show(page: Terminal, command: Literal["undo", "redo"], outcome: Outcome) ->
     for left in outcome.left:
         page.line(("  left alone ", "yellow"), f"{_path(left.path)}: {left.reason}")
         if left.old_version is not None:
-            page.block(f"the version that was not put back: {_path(str(left.old_version))}", indent=" " * 12)
-    if any(left.old_version for left in outcome.left):
-        page.block("--force puts these back, too, and keeps a copy of yours.", indent="  ")
+            page.block(f"the recorded version: {_path(str(left.old_version))}", indent=" " * 12)
     for item in outcome.not_covered[:_MOST]:
         page.line(("  not covered ", "dim"), f"{_path(item.path)}: {item.reason}")
     _show_more(page, len(outcome.not_covered))

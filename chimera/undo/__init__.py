@@ -12,12 +12,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from chimera.checkpoints import LOOKING_TOOLS
+from chimera.attribution import PathChange, Picture, ends_in_a_call, path_changes, read_marks, start_of
 from chimera.errors import RecordError
 from chimera.record.events import Event
 from chimera.record.run_directory import RunDirectory, read_events
-from chimera.undo.history import PathChange, Picture, path_changes, read_marks, start_of
-from chimera.undo.plan import Done, Plan, PuttingBack, Refusal, Shelf
+from chimera.undo.plan import Action, Done, Plan, PuttingBack, Refusal, Shelf, annex_after, grafts
+from chimera.undo.reasons import KEPT
 from chimera.undo.uncovered import Uncovered, changed_and_not_recorded, removed_and_not_recorded
 from chimera.workspace.candidates import shown_name
 from chimera.workspace.checkpoint import ShadowRepository, Snapshot
@@ -26,8 +26,6 @@ from chimera.workspace.paths import Workspace
 from chimera.workspace.placing import remove_left_overs
 
 Fields = Mapping[str, Any]
-_KEPT = "kept, because it holds files that are in no snapshot or are not of this run"
-_UNSAVED = "it was changed after the last snapshot, by the call in which the run was killed or by you"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +68,8 @@ def undo(home: Path, run_dir: Path, *, step: int | None = None, force: bool = Fa
     with _Desk.open(home, run_dir) as desk:
         marks = read_marks(desk.events)
         trees = desk.shadow.trees()
-        changes = path_changes(trees, desk.record.run_id, marks, start_of(marks, desk.events, step))
+        told = path_changes(trees, desk.record.run_id, marks, start_of(marks, desk.events, step))
+        changes: Sequence[PathChange] = [change for change in told if change.before != change.after]
         last = Picture.of(trees, desk.record.run_id, marks[-1].tree, marks[-1].annex)
         changes = desk.as_left_by_undos(changes)
         return desk.put_back("undo", changes, last, force=force, step=step or 0)
@@ -92,7 +91,10 @@ def redo(home: Path, run_dir: Path, *, force: bool = False) -> Outcome:
 
 
 def undone_last(events: Iterable[Fields]) -> list[Fields]:
-    """The events of the last undo that was not redone, and of those before it that were killed before their end."""
+    """The last undo that was not redone, and those before it that were killed before their end.
+
+    Each is the event of its beginning; one that has an end names as `after_tree` and `after_annex` what was really done.
+    """
     stack: list[list[Fields]] = []
     open_group: list[Fields] = []
     for event in events:
@@ -102,7 +104,7 @@ def undone_last(events: Iterable[Fields]) -> list[Fields]:
             case "undo", "begin":
                 open_group.append(event)
             case "undo", "end":
-                stack.append(open_group)
+                stack.append([*open_group[:-1], *(_ended(begin, event) for begin in open_group[-1:])])
                 open_group = []
             case "redo", "end":
                 if open_group:
@@ -112,6 +114,10 @@ def undone_last(events: Iterable[Fields]) -> list[Fields]:
             case _:
                 pass
     return open_group or (stack[-1] if stack else [])
+
+
+def _ended(begin: Fields, end: Fields) -> Fields:
+    return {**begin, "after_tree": end["tree"], "after_annex": end["annex"], "ended": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +154,7 @@ class _Desk:
             elif event.get("phase") == "begin":
                 begun.append({**event, "ended": False})
             elif event.get("phase") == "end" and begun:
-                begun[-1] = {**begun[-1], "ended": True}
+                begun[-1] = _ended(begun[-1], event)
         for event in begun:
             before, after = self._pictures(event)
             for path, _, new in before.differences(after):
@@ -185,23 +191,25 @@ class _Desk:
         snapshot = self._snapshot([*last.files, *(change.path for change in changes)])
         trees, run_id = self.shadow.trees(), self.record.run_id
         now = Picture.of(trees, run_id, snapshot.tree, snapshot.annex or "")
+        if by == "undo" and ends_in_a_call(self.events):
+            changes = _with_unsaved(changes, last, now)
         plan = Plan.make(changes, now, force=force)
         shelf = Shelf(self.record.path)
         work = PuttingBack(root=self.root, trees=trees, like=now.tree, shelf=shelf)
         if plan.actions:
-            tree, annex = self.shadow.graft(run_id, now.tree, plan.grafts(), plan.annex(now.annex))
+            tree, annex = self._keep(now, plan.actions)
             ids = {"tree": now.tree, "annex": snapshot.annex, "after_tree": tree, "after_annex": annex}
             self._note(by, step, phase="begin", **ids)
             work.run(plan.actions)
+            tree, annex = self._keep(now, [a for a in plan.actions if a.path in work.really_done])
             self._note(by, step, phase="end", tree=tree, annex=annex)
         refusals = [*plan.refusals, *work.refused]
         not_covered: tuple[Uncovered, ...] = ()
         if by == "undo":
-            refusals += self._unsaved(last, now, {change.path for change in changes})
             known = now.files.keys() | {change.path for change in changes}
             not_covered = self._not_covered(now, snapshot, known)
-        kept = [Uncovered(path=shown_name(path) + "/", reason=_KEPT) for path in work.kept]
-        done = {path: how for path, how in sorted(work.done.items()) if path not in work.kept}
+        kept = [Uncovered(path=shown_name(path) + "/", reason=KEPT) for path in work.kept]
+        done = {path: how for path, how in sorted(work.done.items()) if path in work.really_done}
         return Outcome(
             run_id=run_id,
             put_back={shown_name(path): how for path, how in done.items()},
@@ -210,8 +218,14 @@ class _Desk:
             not_covered=(*kept, *not_covered),
         )
 
+    def _keep(self, now: Picture, actions: Sequence[Action]) -> tuple[str, str]:
+        """Keep the snapshot that these actions lead to."""
+        return self.shadow.graft(
+            self.record.run_id, now.tree, grafts(actions), annex_after(actions, now.annex)
+        )
+
     def _pictures(self, event: Fields) -> tuple[Picture, Picture]:
-        """What an undo or redo found, and what it meant to leave."""
+        """What an undo or redo found, and what it left; what it meant to leave if it was killed."""
         trees, run_id = self.shadow.trees(), self.record.run_id
         return (
             Picture.of(trees, run_id, event["tree"], event["annex"]),
@@ -228,24 +242,18 @@ class _Desk:
         """What rules exclude, or could not be recorded, and was changed or removed since the run began."""
         trees, run_id = self.shadow.trees(), self.record.run_id
         start = next(event for event in self.events if event["type"] == "run_started")
-        excluded = trees.annex(run_id, start["start_ignored"]).unrecorded
-        unseen = now.annex.unrecorded | trees.annex(run_id, snapshot.ignored or "").unrecorded
+        excluded: Mapping[bytes, str] = {}
+        if ignored := start.get("start_ignored"):
+            excluded = trees.annex(run_id, ignored).unrecorded
+        unseen = {**trees.annex(run_id, snapshot.ignored or "").unrecorded, **now.annex.unrecorded}
         try:
             began_s = datetime.fromisoformat(start["time"]).timestamp()
         except (KeyError, TypeError, ValueError):
             began_s = 0.0
         return (
-            *removed_and_not_recorded(self.root, excluded - known),
-            *changed_and_not_recorded(self.root, unseen - known, known, began_s),
+            *removed_and_not_recorded(self.root, excluded.keys() - known),
+            *changed_and_not_recorded(self.root, unseen, known, began_s),
         )
-
-    def _unsaved(self, last: Picture, now: Picture, covered: set[bytes]) -> Iterator[Refusal]:
-        """What a run that was killed in the middle of a call may have changed after its last snapshot."""
-        if not _killed_in_a_call(self.events):
-            return
-        for path, old, _ in last.differences(now):
-            if path not in covered and (old is None or old.kind != "folder"):
-                yield Refusal(path=path, reason=_UNSAVED, before=old)
 
     def _left(self, shelf: Shelf, refusals: Sequence[Refusal]) -> Iterator[Left]:
         filed = [
@@ -261,17 +269,11 @@ class _Desk:
             yield Left(path=shown_name(refusal.path), reason=refusal.reason, old_version=old_version)
 
 
-def _killed_in_a_call(events: Iterable[Fields]) -> bool:
-    """Whether calls that may have changed something were not followed by a snapshot."""
-    pending = False
-    for event in events:
-        match event["type"]:
-            case "tool_started":
-                pending = pending or event.get("name") not in LOOKING_TOOLS
-            case "prompt" | "run_finished" | "run_started":
-                pending = False
-            case "checkpoint" if event.get("by") not in {"undo", "redo"}:
-                pending = False
-            case _:
-                pass
-    return pending
+def _with_unsaved(changes: Sequence[PathChange], last: Picture, now: Picture) -> list[PathChange]:
+    """The changes with those after the last snapshot of a run that was killed in a call: the call's or the user's."""
+    found = {change.path: change for change in changes}
+    for path, old, new in last.differences(now):
+        before = found[path].before if path in found else old
+        if before != new:
+            found[path] = PathChange(path=path, before=before, after=new, obstacle="unknown")
+    return [found[path] for path in sorted(found)]

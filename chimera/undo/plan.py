@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from chimera.undo.history import NOT_RECORDED, PathChange, Picture
+from chimera.attribution import PathChange, Picture, entry_of
+from chimera.undo.reasons import can_be_forced, fault_reason, reason_to_leave
 from chimera.workspace import placing
-from chimera.workspace.annex import LINK, Annex, git_mode
+from chimera.workspace.annex import Annex
 from chimera.workspace.files import fault_text
 from chimera.workspace.placing import State
 from chimera.workspace.trees import Entry, Trees
@@ -66,58 +67,33 @@ class Plan:
             there = now.state(change.path)
             if there == change.before and _kind(there) != "other":
                 continue
-            reason = change.obstacle or _later_work(change, there)
-            forced = bool(reason) and force and _can_be_forced(change, there)
+            reason = reason_to_leave(change, there)
+            forced = bool(reason) and force and can_be_forced(change, there)
             if reason and not forced:
                 refusals.append(Refusal(path=change.path, reason=reason, before=change.before))
             else:
                 actions.append(Action(path=change.path, now=there, target=change.before, forced=forced))
         return cls(actions=tuple(actions), refusals=tuple(refusals))
 
-    def grafts(self) -> dict[bytes, Entry | None]:
-        """The files and links of the tree that the plan leads to, where it differs from what is there."""
-        return {
-            action.path: _entry(action.target)
-            for action in self.actions
-            if _entry(action.target) != _entry(action.now)
-        }
 
-    def annex(self, now: Annex) -> Annex:
-        """The annex that the plan leads to."""
-        modes, folders = dict(now.modes), dict(now.folders)
-        for action in self.actions:
-            path, target = action.path, action.target
-            modes.pop(path, None)
-            folders.pop(path, None)
-            if target is not None and target.kind == "folder":
-                folders[path] = target.bits
-            elif target is not None and target.kind == "file" and target.bits != now.usual_bits(target.bits):
-                modes[path] = target.bits
-        return replace(now, modes=modes, folders=folders)
+def grafts(actions: Iterable[Action]) -> dict[bytes, Entry | None]:
+    """The files and links of the tree that these actions lead to, where it differs from what was there."""
+    return {a.path: entry_of(a.target) for a in actions if entry_of(a.target) != entry_of(a.now)}
 
 
-def _later_work(change: PathChange, there: State | None) -> str:
-    if there is not None and there.kind == "other":
-        return "what is there now cannot be compared: too large, special or unreadable"
-    if there == change.after or there in change.or_after:
-        return ""
-    if there is None:
-        return "it was removed since"
-    if change.after is None:
-        return "something new is there since"
-    return "it was changed since" if there.kind == change.after.kind else f"it is a {there.kind} now"
-
-
-def _can_be_forced(change: PathChange, there: State | None) -> bool:
-    if change.obstacle == NOT_RECORDED:
-        return False
-    return there is None or there.kind != "folder" or change.before is None or change.before.kind == "folder"
-
-
-def _entry(state: State | None) -> Entry | None:
-    if state is None or state.kind not in {"file", "link"}:
-        return None
-    return Entry(LINK if state.kind == "link" else git_mode(state.bits), state.oid)
+def annex_after(actions: Iterable[Action], now: Annex) -> Annex:
+    """The annex that these actions lead to."""
+    modes, folders = dict(now.modes), dict(now.folders)
+    unrecorded = dict(now.unrecorded)
+    for action in actions:
+        path, target = action.path, action.target
+        for notes in (modes, folders, unrecorded):
+            notes.pop(path, None)
+        if target is not None and target.kind == "folder":
+            folders[path] = target.bits
+        elif target is not None and target.kind == "file" and target.bits != now.usual_bits(target.bits):
+            modes[path] = target.bits
+    return replace(now, modes=modes, folders=folders, unrecorded=unrecorded)
 
 
 class Shelf:
@@ -174,6 +150,11 @@ class PuttingBack:
     """Folders of the run that hold other files now."""
     refused: list[Refusal] = field(default_factory=list)
 
+    @property
+    def really_done(self) -> Set[bytes]:
+        """The paths that are now as planned."""
+        return self.done.keys() - set(self.kept)
+
     def run(self, actions: Sequence[Action]) -> None:
         """Do everything, in an order in which each folder is there and open while it is needed."""
         actions = sorted((a for a in actions if not a.forced or self._set_aside(a)), key=_depth)
@@ -194,7 +175,9 @@ class PuttingBack:
                 step(action)
             except OSError as fault:
                 self.done.pop(action.path, None)
-                self.refused.append(Refusal(path=action.path, reason=fault_text(fault), before=action.target))
+                self.refused.append(
+                    Refusal(path=action.path, reason=fault_reason(fault), before=action.target)
+                )
             else:
                 self.done[action.path] = action.done
 
@@ -206,7 +189,10 @@ class PuttingBack:
             place = self.shelf.place("replaced", action.path)
             placing.copy_out(self.root, action.path, place)
         except OSError as fault:
-            reason = f"what is there cannot be copied away: {fault_text(fault)}"
+            reason = (
+                f"what is there cannot be copied away ({fault_text(fault)}), so it stays as it is; move it away and run the "
+                "command again"
+            )
             self.refused.append(Refusal(path=action.path, reason=reason, before=action.target))
             return False
         self.replaced[action.path] = place

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,22 @@ from chimera.workspace.candidates import ANYTHING, shown_name
 
 _MAX_ENTRIES = 20_000
 """Files in excluded folders that are looked at."""
+_TOO_MANY = (
+    f"git ignores more files here than are looked at ({_MAX_ENTRIES:,}), and some may have been changed since the run "
+    "began: look at them yourself"
+)
 
-
-_GONE = "ignored, and removed since the run began"
+_GONE = (
+    "git ignores it, so it was not recorded, and it was removed since the run began, by the run or by you: only a copy "
+    "of your own brings it back"
+)
+_CHANGED = "was changed since the run began, by the run or by you: look at it yourself"
+_WHY = {
+    "ignored": "git ignores it, so it was not recorded, and it",
+    "large": "it is larger than 10 MiB, so it was not recorded, and it",
+    "unreadable": "it cannot be read, so it was not recorded, and it",
+    "special": "it is a pipe, socket or device, which is not recorded, and it",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +40,18 @@ class Uncovered:
 
 
 def changed_and_not_recorded(
-    root: Path, unseen: Iterable[bytes], known: Collection[bytes], since_s: float
+    root: Path, unseen: Mapping[bytes, str], known: Collection[bytes], since_s: float
 ) -> tuple[Uncovered, ...]:
     """The unseen files that were changed since then, by anybody.
 
     Args:
         root: the workspace.
-        unseen: what no snapshot holds, relative to it; folders end in `/`.
-        known: files below those folders that are recorded nevertheless.
+        unseen: what no snapshot holds, relative to it, with the reason; folders end in `/`.
+        known: files that are recorded nevertheless.
         since_s: seconds of the epoch.
     """
     walk = _Walk(os.fsencode(root) + b"/", known, since_s)
-    return tuple(walk.look(sorted(unseen)))
+    return tuple(walk.look({path: unseen[path] for path in sorted(unseen) if path not in known}))
 
 
 def removed_and_not_recorded(root: Path, unseen: Iterable[bytes]) -> tuple[Uncovered, ...]:
@@ -60,20 +72,20 @@ class _Walk:
         self._since_ns = int(since_s * 1e9)
         self._left = _MAX_ENTRIES
 
-    def look(self, names: Iterable[bytes]) -> Iterator[Uncovered]:
-        for name in names:
+    def look(self, names: Mapping[bytes, str]) -> Iterator[Uncovered]:
+        for name, note in names.items():
+            why = _WHY.get(note.partition(" ")[0], f"it is not recorded ({note}), and it")
             if name == ANYTHING:
-                yield Uncovered(path="/", reason="too many ignored files to look at each")
+                yield Uncovered(path="/", reason=_TOO_MANY)
             elif not name.endswith(b"/"):
-                if (status := self._changed(name)) is not None:
-                    yield Uncovered(path=shown_name(name), reason=_reason(status))
-            elif count := sum(1 for path in self._files(name) if self._changed(path) is not None):
-                files = "1 file" if count == 1 else f"{count:,} files"
-                yield Uncovered(path=shown_name(name), reason=f"ignored, {files} changed since the run began")
+                if self._is_changed(name):
+                    yield Uncovered(path=shown_name(name), reason=f"{why} {_CHANGED}")
+            elif count := sum(1 for path in self._files(name) if self._is_changed(path)):
+                files = "1 file in it" if count == 1 else f"{count:,} files in it"
+                reason = f"{why.removesuffix('it')}{files} {_CHANGED}"
+                yield Uncovered(path=shown_name(name), reason=reason)
             if self._left <= 0:
-                yield Uncovered(
-                    path="/", reason=f"more than {_MAX_ENTRIES:,} ignored files: not all were looked at"
-                )
+                yield Uncovered(path="/", reason=_TOO_MANY)
                 return
 
     def _files(self, folder: bytes) -> Iterator[bytes]:
@@ -89,14 +101,7 @@ class _Walk:
                     elif path not in self._known:
                         yield path
 
-    def _changed(self, path: bytes) -> os.stat_result | None:
+    def _is_changed(self, path: bytes) -> bool:
         with suppress(OSError):
-            status = os.lstat(self._base + path)
-            return status if status.st_ctime_ns >= self._since_ns else None
-        return None
-
-
-def _reason(status: os.stat_result) -> str:
-    if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-        return "ignored, too large or unreadable, and changed since the run began"
-    return "not a regular file, and changed since the run began"
+            return os.lstat(self._base + path).st_ctime_ns >= self._since_ns
+        return False

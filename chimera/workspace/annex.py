@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,13 +32,13 @@ class Annex:
     """Permission bits of the files that have others."""
     folders: Mapping[bytes, int] = field(default_factory=dict)
     """Permission bits of every folder that holds recorded files or nothing at all."""
-    unrecorded: frozenset[bytes] = frozenset()
-    """What was there but is not in the tree: too large, special, unreadable. Folders end in `/`, and `/` alone
-    stands for anything."""
+    unrecorded: Mapping[bytes, str] = field(default_factory=dict)
+    """What was there but is not in the tree, with a note that begins with the reason and is another after every change.
+    Folders end in `/`, and `/` alone stands for anything."""
 
     @classmethod
     def of_modes(
-        cls, files: Mapping[bytes, int], folders: Mapping[bytes, int], unrecorded: Iterable[bytes]
+        cls, files: Mapping[bytes, int], folders: Mapping[bytes, int], unrecorded: Mapping[bytes, str]
     ) -> Annex:
         """The annex for files with these permission bits."""
         usual = {FILE: 0o644, PROGRAM: 0o755}
@@ -48,7 +48,7 @@ class Annex:
             usual=usual,
             modes={name: bits for name, bits in files.items() if bits != usual[git_mode(bits)]},
             folders=folders,
-            unrecorded=frozenset(unrecorded),
+            unrecorded=unrecorded,
         )
 
     def bits(self, path: bytes, mode: str) -> int:
@@ -61,7 +61,7 @@ class Annex:
 
     def misses(self, path: bytes) -> bool:
         """Whether the path was there, or may have been, although the tree does not have it."""
-        if not self.unrecorded.isdisjoint((path, path + b"/", b"/")):
+        if not self.unrecorded.keys().isdisjoint((path, path + b"/", b"/")):
             return True
         parts = path.split(b"/")
         return any(b"/".join(parts[:n]) + b"/" in self.unrecorded for n in range(1, len(parts)))
@@ -72,7 +72,7 @@ class Annex:
             "usual": self.usual,
             "modes": {os.fsdecode(path): bits for path, bits in sorted(self.modes.items())},
             "folders": {os.fsdecode(path): bits for path, bits in sorted(self.folders.items())},
-            "unrecorded": [os.fsdecode(path) for path in sorted(self.unrecorded)],
+            "unrecorded": {os.fsdecode(path): note for path, note in sorted(self.unrecorded.items())},
         }
         return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode("ascii")
 
@@ -89,7 +89,7 @@ class Annex:
                 usual=dict(fields["usual"]),
                 modes={os.fsencode(path): bits for path, bits in fields["modes"].items()},
                 folders={os.fsencode(path): bits for path, bits in fields["folders"].items()},
-                unrecorded=frozenset(map(os.fsencode, fields["unrecorded"])),
+                unrecorded={os.fsencode(path): note for path, note in fields["unrecorded"].items()},
             )
         except (KeyError, TypeError, AttributeError) as fault:
             raise ValueError(str(fault)) from fault

@@ -36,8 +36,8 @@ class Candidates:
     """Permission bits of the regular files."""
     folders: Mapping[bytes, int]
     """Permission bits of the folders that hold files to record, or nothing at all."""
-    omitted: frozenset[bytes]
-    """What cannot be recorded. A folder that was not looked into ends in `/`."""
+    omitted: Mapping[bytes, str]
+    """What cannot be recorded, with a note as in an annex. A folder that was not looked into ends in `/`."""
     ignored: frozenset[bytes]
     """What the user's rules exclude, if it was asked for. A folder that is excluded as a whole ends in `/`."""
     total_bytes: int
@@ -75,7 +75,7 @@ def find_candidates(
     names = sorted(name for name in listing.names if not name.startswith(skipped))
     files: dict[bytes, Stamp] = {}
     modes: dict[bytes, int] = {}
-    omitted, total = set(listing.omitted), 0
+    omitted, total = dict(listing.omitted), 0
     for name in names:
         try:
             status = os.lstat(base + name)
@@ -83,8 +83,8 @@ def find_candidates(
             continue  # tracked, but not on disk
         if stat.S_ISDIR(status.st_mode):
             continue  # a submodule, as the repository around it records it
-        if not _can_record(base + name, status):
-            omitted.add(name)
+        if note := omission(status) or _unreadable(base + name, status):
+            omitted[name] = note
             continue
         files[name] = (status.st_ctime_ns, status.st_ino)
         if stat.S_ISREG(status.st_mode):
@@ -95,7 +95,7 @@ def find_candidates(
         files=files,
         modes=modes,
         folders={f: bits for f, bits in scan.modes.items() if not (f + b"/").startswith(skipped)},
-        omitted=frozenset(omitted) | scan.left_out,
+        omitted=omitted | scan.left_out,
         ignored=frozenset(listing.ignored) - files.keys(),
         total_bytes=total,
     )
@@ -117,7 +117,7 @@ class _Listing:
     with_ignored: bool
     names: set[bytes] = field(default_factory=set)
     ignored: set[bytes] = field(default_factory=set)
-    omitted: set[bytes] = field(default_factory=set)
+    omitted: dict[bytes, str] = field(default_factory=dict)
     checkouts: int = 0
     plain_folders: dict[bytes, bool] = field(default_factory=dict)
 
@@ -147,7 +147,9 @@ class _Listing:
             if self.checkouts < _MAX_NESTED and inner != place:
                 self.add_checkout(inner)
             else:
-                self.omitted.add(os.fsencode(inner.relative_to(self.root)) + b"/")
+                self.omitted[os.fsencode(inner.relative_to(self.root)) + b"/"] = (
+                    "one nested repository too many"
+                )
 
     def _add_tracked(self, top: Path, place: Path, prefix: Callable[[bytes], bytes]) -> None:
         above, within = os.fsencode(top) + b"/", os.fsencode(place) + b"/"
@@ -239,7 +241,18 @@ def _prefix(top: Path, root: Path) -> Callable[[bytes], bytes]:
     return lambda name: name.removeprefix(above)
 
 
-def _can_record(path: bytes, status: os.stat_result) -> bool:
-    if stat.S_ISLNK(status.st_mode):
-        return True
-    return stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES and os.access(path, os.R_OK)
+def omission(status: os.stat_result) -> str:
+    """Why what has this status cannot be recorded, and what changes with its content; empty if it can be."""
+    if stat.S_ISLNK(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES):
+        return ""
+    return _stamped("large", status) if stat.S_ISREG(status.st_mode) else "special"
+
+
+def _unreadable(path: bytes, status: os.stat_result) -> str:
+    if stat.S_ISLNK(status.st_mode) or os.access(path, os.R_OK):
+        return ""
+    return _stamped("unreadable", status)
+
+
+def _stamped(reason: str, status: os.stat_result) -> str:
+    return f"{reason} {status.st_size} {status.st_ctime_ns}"

@@ -112,7 +112,9 @@ class ShadowRepository:
             if run_id is not None:
                 annex = self._keep(git, run_id, tree, _annex(found))
             if run_id is not None and with_ignored:
-                ignored = self._keep(git, run_id, tree, Annex(unrecorded=found.ignored))
+                ignored = self._keep(
+                    git, run_id, tree, Annex(unrecorded=dict.fromkeys(found.ignored, "ignored"))
+                )
         return Snapshot(
             tree=tree,
             omitted=tuple(sorted(map(shown_name, found.omitted))),
@@ -151,6 +153,13 @@ class ShadowRepository:
     def trees(self) -> Trees:
         """What has been recorded so far."""
         return Trees(git=find_git(process_environment(), outside=self._root), git_dir=self._git_dir)
+
+    @contextmanager
+    def opened(self) -> Iterator[Trees]:
+        """What has been recorded so far, ours alone to add to for the duration of the block."""
+        git = find_git(process_environment(), outside=self._root)
+        with self._prepared(git):
+            yield Trees(git=git, git_dir=self._git_dir)
 
     def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
         """Every file that differs between two trees, sorted by path."""

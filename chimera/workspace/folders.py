@@ -18,26 +18,26 @@ class FolderScan:
 
     modes: Mapping[bytes, int]
     """Permission bits."""
-    left_out: frozenset[bytes]
-    """Pipes, sockets, devices and unreadable folders."""
+    left_out: Mapping[bytes, str]
+    """Pipes, sockets, devices (`special`) and folders that are `unreadable`."""
 
 
 def scan_folders(base: bytes, names: Iterable[bytes]) -> FolderScan:
     """Look into every folder that holds one of `names`. `base` is the workspace, with `/` at its end."""
     holding = _holding(names)
     modes: dict[bytes, int] = {}
-    left_out: set[bytes] = set()
+    left_out: dict[bytes, str] = {}
     for folder in holding:
         with suppress(OSError):
             if folder:
                 modes[folder[:-1]] = stat.S_IMODE(os.lstat(base + folder[:-1]).st_mode)
             for entry in _entries(base + folder):
                 path = folder + entry.name
-                if _is_left_out(entry):
-                    left_out.add(path)
+                if reason := _left_out(entry):
+                    left_out[path] = reason
                 elif entry.is_dir(follow_symlinks=False) and path + b"/" not in holding:
                     modes.update(_empty_folders(base, path) if entry.name != b".git" else {})
-    return FolderScan(modes=modes, left_out=frozenset(left_out))
+    return FolderScan(modes=modes, left_out=left_out)
 
 
 def _holding(names: Iterable[bytes]) -> set[bytes]:
@@ -51,10 +51,10 @@ def _holding(names: Iterable[bytes]) -> set[bytes]:
     return holding
 
 
-def _is_left_out(entry: os.DirEntry[bytes]) -> bool:
+def _left_out(entry: os.DirEntry[bytes]) -> str:
     if entry.is_dir(follow_symlinks=False):
-        return not os.access(entry.path, os.R_OK | os.X_OK)
-    return not (entry.is_file(follow_symlinks=False) or entry.is_symlink())
+        return "" if os.access(entry.path, os.R_OK | os.X_OK) else "unreadable"
+    return "" if entry.is_file(follow_symlinks=False) or entry.is_symlink() else "special"
 
 
 def _entries(folder: bytes) -> Iterator[os.DirEntry[bytes]]:

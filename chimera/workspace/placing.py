@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from chimera.workspace.candidates import MAX_FILE_BYTES
+from chimera.workspace.candidates import omission
 from chimera.workspace.files import copy_status, open_folder
 from chimera.workspace.trees import content_id
 
@@ -31,7 +31,7 @@ class State:
     kind: Kind
     """`other` is what a snapshot cannot hold: too large, or no file, link or folder."""
     oid: str = ""
-    """Git's id of the content or of the target; empty for folders."""
+    """Git's id of the content or of the target; empty for folders; for `other` the note in the annex."""
     bits: int = 0
     """Permission bits; 0 for links."""
 
@@ -162,8 +162,8 @@ def _state(folder: int, name: bytes, like: str) -> State | None:
         return State("link", content_id(os.readlink(name, dir_fd=folder), like))
     if stat.S_ISDIR(status.st_mode):
         return State("folder", bits=bits)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
-        return State("other")
+    if note := omission(status):
+        return State("other", note)
     return State("file", content_id(_read(folder, name), like), bits)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from chimera.errors import WorkspaceError
 from chimera.workspace.annex import Annex, load_annex
-from chimera.workspace.git_program import GitProgram
+from chimera.workspace.git_program import GitError, GitProgram
 
 _TREE_ID = re.compile(r"[0-9a-f]{40,64}")
 _RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,99}")
@@ -99,6 +99,24 @@ class Trees:
         made = git.run([*options, "write-tree"], cwd=self.git_dir).decode("ascii").strip()
         index.unlink(missing_ok=True)
         return made
+
+    def merged(self, oid: str, *, base: str | None, other: str | None) -> str | None:
+        """A content with what leads from `base` to `other` done to it as well; None where the two are in each other's way.
+
+        The caller holds the lock.
+        """
+        if base is None or other is None:
+            return None
+        names = [self.git_dir / f"merge-{n}.tmp" for n in range(3)]
+        for name, (_, content) in zip(names, self.contents([oid, base, other]), strict=True):
+            name.write_bytes(content)
+        try:
+            content = self._run("merge-file", "--stdout", "--quiet", *map(str, names))
+        except GitError:  # a conflict, or no text
+            return None
+        return (
+            self._run("hash-object", "-w", "--no-filters", "--stdin", stdin=content).decode("ascii").strip()
+        )
 
     def annex(self, run_id: str, name: str) -> Annex:
         """What goes with a tree of a run."""

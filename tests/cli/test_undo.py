@@ -74,7 +74,8 @@ def test_the_json_report_holds_everything(run_id: str, repository: Path, chimera
         "replaced": [],
         "not_covered": [],
     }
-    assert (left["path"], left["reason"]) == ("calc.py", "it was changed since")
+    assert left["path"] == "calc.py"
+    assert left["reason"].startswith("it was changed since")
     assert Path(left["old_version"]).read_text().endswith("a - b\n")
 
 

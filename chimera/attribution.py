@@ -1,22 +1,23 @@
-"""What a run did to each path, read from its snapshots: what was there before, what it left, and whose work lies between."""
+"""Whose work a change is: what a run did to each path, read from its snapshots and from what lies between them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from chimera.errors import RecordError
-from chimera.workspace.annex import LINK, Annex
+from chimera.workspace.annex import LINK, Annex, git_mode
 from chimera.workspace.placing import State
 from chimera.workspace.trees import Entry, Trees
 
-NOT_RECORDED = "what was there before was not recorded: too large, special, unreadable or ignored"
-_FOREIGN = {
-    "user": "you changed it as well while the run was under way",
-    "unknown": "it was changed where the run was interrupted, by its last call or by you",
-}
+LOOKING_TOOLS = frozenset({"read_file", "search", "update_plan"})
+"""All others may change files."""
+
+Obstacle = Literal["", "not recorded", "user", "unknown"]
+"""Why a change cannot simply be taken back: what was there before is in no snapshot, the user changed the path as well,
+or it is not known whether the run or the user did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,38 @@ class PathChange:
     """What the last snapshot of the run holds, or what the last undo since left."""
     or_after: frozenset[State | None] = frozenset()
     """What an undo that was killed may have left instead."""
-    obstacle: str = ""
-    """Why it cannot simply be put back, for people."""
+    obstacle: Obstacle = ""
+    by_run: State | None = None
+    """What the last change of the run itself left."""
+    between: tuple[tuple[State | None, State | None], ...] = ()
+    """What the user changed after the first change of the run and before its last one."""
+    maybe: bool = False
+    """One of the changes may be the user's."""
+
+
+def ends_in_a_call(events: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether calls that may have changed something were not followed by a snapshot."""
+    pending = False
+    for event in events:
+        match event["type"]:
+            case "tool_started":
+                pending = pending or event.get("name") not in LOOKING_TOOLS
+            case "prompt" | "run_started":
+                pending = False
+            case "run_finished":
+                pending = bool(event.get("unsaved"))
+            case "checkpoint" if event.get("by") not in {"undo", "redo"}:
+                pending = False
+            case _:
+                pass
+    return pending
+
+
+def entry_of(state: State | None) -> Entry | None:
+    """What a git tree holds of a state: files and links."""
+    if state is None or state.kind not in {"file", "link"}:
+        return None
+    return Entry(LINK if state.kind == "link" else git_mode(state.bits), state.oid)
 
 
 def read_marks(events: Iterable[Mapping[str, Any]]) -> list[Mark]:
@@ -65,9 +96,9 @@ def read_marks(events: Iterable[Mapping[str, Any]]) -> list[Mark]:
                 part += 1
                 if part == 0:
                     opening = {name: event[f"start_{name}"] for name in ("tree", "annex", "ignored")}
-                    marks.append(_mark({**opening, "step": 0}, part))
+                    marks.append(mark_of({**opening, "step": 0}, part))
             elif event["type"] == "checkpoint" and event.get("by", "run") in {"run", "user", "unknown"}:
-                marks.append(_mark(event, part))
+                marks.append(mark_of(event, part))
     except (KeyError, TypeError) as fault:
         raise RecordError(f"the record of this run has no snapshots to go back to ({fault!r})") from fault
     if not marks:
@@ -75,7 +106,13 @@ def read_marks(events: Iterable[Mapping[str, Any]]) -> list[Mark]:
     return marks
 
 
-def _mark(event: Mapping[str, Any], part: int) -> Mark:
+def mark_of(event: Mapping[str, Any], part: int) -> Mark:
+    """The snapshot that an event tells of.
+
+    Raises:
+        RecordError: it tells of none.
+        KeyError: it is no such event.
+    """
     if not isinstance(event["tree"], str) or not isinstance(event["annex"], str):
         raise RecordError(
             "no snapshot of the workspace was taken when this run began, so it cannot be undone"
@@ -148,14 +185,16 @@ class Picture:
             return State("file", entry.oid, self.annex.bits(path, entry.mode))
         if path in self.annex.folders:
             return State("folder", bits=self.annex.folders[path])
-        return State("other") if path in self.annex.unrecorded else None
+        note = self.annex.unrecorded.get(path)
+        return None if note is None else State("other", note)
 
     def differences(self, other: Picture) -> Iterator[tuple[bytes, State | None, State | None]]:
         """The paths at which the other one shows something else, with what each shows."""
         mine, theirs = self.annex, other.annex
         paths = {path for path, _ in self.files.items() ^ other.files.items()}
         paths |= {path for path, _ in mine.folders.items() ^ theirs.folders.items()}
-        paths |= {path for path in mine.unrecorded ^ theirs.unrecorded if not path.endswith(b"/")}
+        unrecorded = mine.unrecorded.items() ^ theirs.unrecorded.items()
+        paths |= {path for path, _ in unrecorded if not path.endswith(b"/")}
         paths |= {path for path, _ in mine.modes.items() ^ theirs.modes.items()}
         if mine.usual != theirs.usual:
             paths |= self.files.keys()
@@ -201,34 +240,55 @@ class _Tale:
     before: State | None = None
     after: State | None = None
     unrecorded: bool = False
-    foreign: str = ""
+    foreign: Obstacle = ""
     """Whose work came on top of the run's: `user`, `unknown` or nobody's."""
     states: set[State | None] = field(default_factory=set)
     """Those before and after changes of the run."""
+    by_run: State | None = None
+    between: list[tuple[State | None, State | None]] = field(default_factory=list)
+    later: list[tuple[State | None, State | None]] = field(default_factory=list)
+    """What the user changed since the last change of the run."""
+    maybe: bool = False
 
     def add(
         self, by: str, old: State | None, new: State | None, may_have_been_there: Callable[[], bool]
     ) -> None:
         """One change from a snapshot to the next."""
-        if by == "run":
+        if by != "user":
             if not self.touched:
                 self.touched, self.before = True, old
                 self.unrecorded = old is None and not self.known and may_have_been_there()
             self.states |= {old, new}
-        elif self.touched and new not in self.states:
-            self.foreign = by
+            self.between += self.later
+            self.later.clear()
+            self.by_run = new
+            self.maybe = self.maybe or by == "unknown"
+        elif self.touched:
+            self.later.append((old, new))
+        if by == "unknown":
+            self.foreign = "unknown"
+        elif by == "user" and self.touched and new not in self.states:
+            self.foreign = "user"
         if new == self.before:
             self.foreign = ""
         self.after = new
 
     def told(self, path: bytes) -> PathChange | None:
-        """The change as a whole; None where there is nothing that undo could or should do."""
+        """The change as a whole; None where the run did nothing, or made a folder of which nothing is known."""
         is_folder = self.after is not None and self.after.kind == "folder"
-        if not self.touched or (self.unrecorded and is_folder) or self.before == self.after:
+        if not self.touched or (self.unrecorded and is_folder):
             return None
-        return PathChange(path=path, before=self.before, after=self.after, obstacle=self._obstacle())
+        return PathChange(
+            path=path,
+            before=self.before,
+            after=self.after,
+            obstacle=self._obstacle(),
+            by_run=self.by_run,
+            between=tuple(self.between),
+            maybe=self.maybe,
+        )
 
-    def _obstacle(self) -> str:
+    def _obstacle(self) -> Obstacle:
         if self.unrecorded or (self.before is not None and self.before.kind == "other"):
-            return NOT_RECORDED
-        return _FOREIGN.get(self.foreign, "")
+            return "not recorded"
+        return self.foreign
