@@ -21,6 +21,7 @@ from chimera.errors import ConfigError
 Mode = Literal["plan", "ask", "accept-edits", "auto", "yolo"]
 SandboxLevel = Literal["read-only", "workspace-write", "danger-full-access"]
 CompactionMode = Literal["mask", "note", "summary"]
+AdapterName = Literal["auto", "litellm", "direct"]
 
 DEFAULT_MAX_STEPS = 50
 MOST_WINDOW = 1_000_000_000
@@ -29,6 +30,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "mode": get_args(Mode),
     "sandbox": get_args(SandboxLevel),
     "compaction": get_args(CompactionMode),
+    "adapter": get_args(AdapterName),
 }
 
 
@@ -40,6 +42,8 @@ class Config:
     """A litellm model name (`anthropic/...`, `openai/...`, `ollama_chat/...`) or `scripted:FILE`."""
     api_base: str | None = None
     """Base URL of an OpenAI-compatible server."""
+    adapter: AdapterName = "auto"
+    """What speaks to the provider. `auto`: direct where the provider speaks the OpenAI format, else litellm."""
     window: int | None = None
     """Context window in tokens, prompt and completion together."""
     budget_fraction: float | None = None

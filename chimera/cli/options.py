@@ -9,6 +9,7 @@ from typer.core import TyperCommand
 from typing_extensions import override
 
 from chimera.cli.output import OutputFormat
+from chimera.config import AdapterName
 
 if TYPE_CHECKING:
     from typer._click.formatting import HelpFormatter
@@ -28,6 +29,12 @@ Model = Annotated[
 ApiBase = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Address of an OpenAI-compatible server.", rich_help_panel=MODEL),
+]
+Adapter = Annotated[
+    AdapterName | None,
+    typer.Option(
+        help="What speaks to the provider [auto: direct, or litellm where it must].", rich_help_panel=MODEL
+    ),
 ]
 Window = Annotated[
     int | None,

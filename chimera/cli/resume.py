@@ -26,6 +26,7 @@ def resume(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     message: Annotated[str | None, typer.Argument(metavar="[MESSAGE]", help="What you want to add.")] = None,
     model: options.Model = None,
     api_base: options.ApiBase = None,
+    adapter: options.Adapter = None,
     window: options.Window = None,
     verify: options.Verify = None,
     max_steps: Annotated[
@@ -59,6 +60,7 @@ def resume(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     settings: dict[str, Any] = {
         "model": model,
         "api_base": api_base,
+        "adapter": adapter,
         "window": window,
         "verify": verify,
         "max_steps": max_steps,

@@ -41,6 +41,7 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     verify: options.Verify = None,
     model: options.Model = None,
     api_base: options.ApiBase = None,
+    adapter: options.Adapter = None,
     model_option: Annotated[
         list[str] | None,
         typer.Option(
@@ -107,6 +108,7 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         "verify": verify,
         "model": model,
         "api_base": api_base,
+        "adapter": adapter,
         "model_options": parse_model_options(model_option) if model_option else None,
         "window": window,
         "budget_fraction": budget_fraction,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -12,6 +13,8 @@ from chimera.core.messages import Usage
 from chimera.core.model import Model, Window
 from chimera.errors import ConfigError, ModelAuthError
 from chimera.models import registry
+from chimera.models.adapter import Adapter
+from chimera.models.direct_model import DirectModel
 from chimera.models.litellm_model import LiteLLMModel
 from chimera.models.local_window import LOCAL_SERVERS, LocalServer, reported_window, served_model
 from chimera.models.providers import BY_PREFIX, PROVIDERS, Provider
@@ -19,7 +22,11 @@ from chimera.models.retry import RetryingModel
 from chimera.models.script_file import load_script
 
 _NO_KEY = "none"
-"""Sent to a server of one's own that checks no key: the client insists on one."""
+"""Sent by litellm to a server of one's own that checks no key: its client insists on one."""
+_OPENAI_HOST = "api.openai.com"
+_GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
+# From here on OpenAI serves tools together with reasoning by its Responses API alone.
+_FIRST_GPT_OF_RESPONSES = (5, 4)
 _SCRIPTED = "scripted:"
 _OLLAMA = ("ollama/", "ollama_chat/")
 
@@ -41,8 +48,8 @@ def choose_model(
         config: the settings.
         environment: where keys and addresses are looked up.
         notify: told about every retry and every parameter that a server refused.
-        prepare: called once it is settled that litellm will be needed, before servers are asked for the window;
-            `litellm_model.preload` makes good use of that time.
+        prepare: called once it is settled that litellm will be needed, if it will, before servers are asked for the
+            window; `litellm_model.preload` makes good use of that time.
         servers: where a local server is looked for.
 
     Raises:
@@ -58,7 +65,7 @@ def choose_model(
         name, api_base = _default(api_base, environment, servers)
     elif api_base is not None and not _has_provider(name):
         name = f"openai/{name}"
-    model = _litellm_model(_with_provider(name), api_base, config, environment, notify, prepare)
+    model = _adapted(_with_provider(name), api_base, config, environment, notify, prepare)
     return RetryingModel(model, on_retry=notify, on_close=model.close)
 
 
@@ -103,42 +110,62 @@ def _default(
     )
 
 
-def _litellm_model(
+def _adapted(
     name: str,
     api_base: str | None,
     config: Config,
     environment: Mapping[str, str],
     notify: Callable[[str], None],
     prepare: Callable[[], None],
-) -> LiteLLMModel:
+) -> Adapter:
     provider = BY_PREFIX.get(name.partition("/")[0])
     if provider is not None:
         api_base = api_base or provider.api_base(environment)
     api_key = _key(provider, name, api_base, environment)
-    prepare()
+    direct = _goes_direct(provider, name, api_base, config)
+    if not direct:
+        prepare()
     window = None if config.window is None else Window(tokens=config.window, source="argument")
     if window is None and api_base is not None:
         window = reported_window(name, api_base=api_base, api_key=api_key)
     if window is None and name.startswith(_OLLAMA):
         # Ollama takes whatever window it is asked for and cuts the prompt silently where it is not asked.
         window = Window(tokens=UNKNOWN_WINDOW, source="unknown")
-    return LiteLLMModel(
-        name, api_base=api_base, api_key=api_key, options=config.model_options, window=window, notify=notify
-    )
+    options, made = config.model_options, DirectModel if direct else LiteLLMModel
+    if api_key is None and not direct and name.startswith("openai/"):
+        api_key = _NO_KEY
+    return made(name, api_base=api_base, api_key=api_key, options=options, window=window, notify=notify)
+
+
+def _goes_direct(provider: Provider | None, name: str, api_base: str | None, config: Config) -> bool:
+    """Whether the direct adapter is asked for or, by default, speaks to this model as well as litellm does."""
+    if config.adapter != "auto":
+        return config.adapter == "direct"
+    if provider is None or provider.endpoint is None:
+        return False
+    model = name.partition("/")[2]
+    known = registry.facts(name)
+    if model.startswith("responses/") or (known is not None and known.responses_only):
+        return False
+    if urlsplit(api_base or provider.endpoint).hostname != _OPENAI_HOST:
+        return True
+    version = _GPT.match(model)
+    reasons = config.model_options.get("reasoning_effort") != "none"
+    newer = version is not None and (int(version[1]), int(version[2] or 0)) >= _FIRST_GPT_OF_RESPONSES
+    return not (newer and reasons)
 
 
 def _key(
     provider: Provider | None, name: str, api_base: str | None, environment: Mapping[str, str]
 ) -> str | None:
-    """The key to send; None leaves it to litellm."""
-    if provider is None or not provider.keys:
+    """The key to send; None: there is none, or litellm finds another way in."""
+    if provider is None:
         return None
     if key := provider.key(environment):
         return key
-    if provider.has_login(environment):
+    own_server = provider.prefix == "openai" and api_base is not None
+    if not provider.needs_key or own_server or provider.has_login(environment):
         return None
-    if provider.prefix == "openai" and api_base is not None:
-        return _NO_KEY
     raise ModelAuthError(
         f"{name} needs a key and {' or '.join(provider.keys)} is not set: export {provider.keys[0]}=..., "
         "or choose another model with --model"

@@ -5,6 +5,7 @@ Order matters: throttling first (its texts speak of tokens too), then size, then
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -200,6 +201,21 @@ def fault_of(error: BaseException, *, now: datetime) -> ProviderFault:
     return ProviderFault(text=text, status=status, code=" ".join(dict.fromkeys(codes)), retry_after_s=wait)
 
 
+def http_fault(status: int, headers: Mapping[str, str], content: bytes, *, now: datetime) -> ProviderFault:
+    """What an answer with an error status, or an error in a stream, tells about the failed request."""
+    text = content.decode("utf-8", "replace")
+    try:
+        body = json.loads(text)
+    except ValueError:
+        body = None
+    return ProviderFault(
+        text=_message(body) or " ".join(text.split())[:_SHOWN_CHARACTERS],
+        status=status,
+        code=" ".join(dict.fromkeys(_codes(body))),
+        retry_after_s=retry_after_s(headers, now=now),
+    )
+
+
 def error_status(body: Any) -> int | None:
     """The HTTP status that an error object in a reply of status 200 stands for; None where `body` holds no error."""
     if not isinstance(body, Mapping) or not body.get("error"):
@@ -228,11 +244,14 @@ def _codes(body: Any) -> list[str]:
 
 
 def _message(body: Any) -> str:
-    if isinstance(body, Mapping):
-        inner = body.get("error", body)
-        message = inner.get("message") if isinstance(inner, Mapping) else inner
-        return message.strip() if isinstance(message, str) else ""
-    return ""
+    """What an error body says; behind a router, what the provider said comes with it."""
+    inner = body.get("error", body) if isinstance(body, Mapping) else body
+    if not isinstance(inner, Mapping):
+        return inner.strip() if isinstance(inner, str) and isinstance(body, Mapping) else ""
+    said = inner.get("message")
+    metadata = inner.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+    return " ".join(text.strip() for text in (said, raw) if isinstance(text, str) and text.strip())
 
 
 def _bare(text: str) -> str:

@@ -13,23 +13,22 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from typing_extensions import override
+
 from chimera.core.messages import Usage
 from chimera.core.model import Completion, OnText, Request, Window
-from chimera.errors import ModelError
-from chimera.models import registry
-from chimera.models.faults import fault_of, model_error
+from chimera.models.adapter import (
+    CONNECT_TIMEOUT_S,
+    READ_TIMEOUT_S,
+    Adapter,
+    Refusal,
+    marked_tools,
+    takes_cache_marks,
+)
+from chimera.models.faults import fault_of
 from chimera.models.parameters import Parameters
 from chimera.models.providers import BY_PREFIX
-from chimera.models.stream import ReplyParts, priced, usage_of
-
-CONNECT_TIMEOUT_S = 10.0
-READ_TIMEOUT_S = 600.0
-"""Longest silence. A local model may read a long prompt for minutes before its first token."""
-_MOST_CORRECTIONS = 6
-_OPENAI_BASE = "https://api.openai.com/v1"
-_CACHE_MARK = {"type": "ephemeral"}
-# Providers that take marks for the prompt cache, and only for this family of models.
-_MARKED_PROVIDERS = ("anthropic/", "bedrock/", "vertex_ai/", "openrouter/anthropic/")
+from chimera.models.stream import ReplyParts, usage_of
 
 # Read by litellm at import: no fetch of the price map, no catalogue from the network, no stray `.env` file.
 _ENVIRONMENT = {
@@ -45,8 +44,8 @@ def preload() -> None:
     threading.Thread(target=_preload, name="litellm-import", daemon=True).start()
 
 
-class LiteLLMModel:
-    """A model behind litellm: streamed, never retried here, its errors those of `chimera.errors`."""
+class LiteLLMModel(Adapter):
+    """A model behind litellm."""
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class LiteLLMModel:
         notify: Callable[[str], None] = lambda _: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Nothing is imported or asked here.
+        """As every adapter.
 
         Args:
             name: as litellm spells it.
@@ -70,57 +69,32 @@ class LiteLLMModel:
             notify: told once for every parameter that the server refused and that is no longer sent.
             now: for waiting times that are given as a date.
         """
-        self._name = name
-        self._api_base = api_base
-        self._api_key = api_key
-        self._facts = registry.facts(name)
-        self._window = window
-        self._notify = notify
-        self._now = now
-        self._client: Any = None
-        self._asks_first = True
         options = dict(options or {})
         if name.startswith(("ollama/", "ollama_chat/")) and window is not None:
             options.setdefault("num_ctx", window.tokens)
-        self._parameters = Parameters(options)
+        super().__init__(name, parameters=Parameters(options), window=window, notify=notify, now=now)
+        self._api_base = api_base
+        self._api_key = api_key
+        self._client: Any = None
+        self._asks_first = True
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def window(self) -> Window | None:
-        if self._window is not None:
-            return self._window
-        known = self._facts.window if self._facts else None
-        return Window(tokens=known, source="registry") if known else None
-
-    def complete(self, request: Request, on_text: OnText) -> Completion:
-        """Send one request and return the whole reply. Parameters that the server refuses by name are taken back.
-
-        Raises:
-            ContextOverflowError: the provider refused the request for its size.
-            ModelAuthError: the key is missing or refused, or there is no such model.
-            ModelError: anything else; `retryable` says whether the same request may succeed later.
-        """
-        litellm = _litellm()
-        for _ in range(_MOST_CORRECTIONS):
-            try:
-                return self._streamed(litellm, request, on_text)
-            except _foreign_errors() as error:
-                fault = fault_of(error, now=self._now())
-                unsupported = isinstance(error, litellm.UnsupportedParamsError)
-                notice = self._parameters.learn(fault, unsupported=unsupported)
-                if notice is None:
-                    raise model_error(fault, model=self._name) from error
-                self._notify(f"{self._name}: {notice}")
-        raise ModelError(f"{self._name} refused the parameters of {_MOST_CORRECTIONS} requests in a row")
-
+    @override
     def close(self) -> None:
-        """Close the connections that are kept open between requests."""
         if self._client is not None:
             self._client.close()
             self._client = None
+
+    @override
+    def _exchange(self, request: Request, on_text: OnText) -> Completion | Refusal:
+        litellm = _litellm()
+        try:
+            return self._streamed(litellm, request, on_text)
+        except _foreign_errors() as error:
+            return Refusal(
+                fault=fault_of(error, now=self._now()),
+                unsupported=isinstance(error, litellm.UnsupportedParamsError),
+                cause=error,
+            )
 
     def _streamed(self, litellm: Any, request: Request, on_text: OnText) -> Completion:
         parts = ReplyParts(on_text=on_text)
@@ -137,13 +111,10 @@ class LiteLLMModel:
             stream.close()
         # litellm makes up both a finish reason and a usage where the server sent none.
         if not self._has_ended(stream):
-            raise ModelError(
-                f"{self._name} ended its reply without a finish reason; it was dropped", retryable=True
-            )
+            raise self._cut()
         reported = [chunk.usage for chunk in stream.chunks if getattr(chunk, "usage", None)]
         parts.usage = _as_reported(parts.usage, reported)
-        completion = parts.completion()
-        return priced(completion, self._cost(completion.usage))
+        return parts.completion()
 
     def _has_ended(self, stream: Any) -> bool:
         """Whether the server said that its reply is whole. For litellm a bare `[DONE]` is a reason, too."""
@@ -152,21 +123,15 @@ class LiteLLMModel:
             return bool(stream.received_any_finish_reason)
         return bool(stream.received_finish_reason or stream.intermittent_finish_reason)
 
-    def _cost(self, usage: Usage | None) -> float | None:
-        return self._facts.cost_usd(usage) if self._facts and usage else None
-
     def _arguments(self, request: Request) -> dict[str, Any]:
-        most = self._facts.max_output if self._facts else None
-        arguments: dict[str, Any] = self._parameters.sent(
-            min(request.max_tokens, most) if most else request.max_tokens
-        )
-        arguments |= {
+        arguments: dict[str, Any] = self._sent_parameters(request) | {
             "model": self._name,
-            "messages": self._parameters.messages(message.wire() for message in request.messages),
+            "messages": self._sent_messages(request),
             "stream": True,
             "max_retries": 0,
             "num_retries": 0,
             "timeout": _timeout(),
+            "drop_params": self._parameters.drops_all,
         }
         if request.tools:
             arguments["tools"] = list(request.tools)
@@ -174,7 +139,7 @@ class LiteLLMModel:
             arguments["api_key"] = self._api_key
         if self._api_base is not None:
             arguments["api_base"] = self._api_base
-        if "claude" in self._name and self._name.startswith(_MARKED_PROVIDERS):
+        if takes_cache_marks(self._name):
             _mark_for_cache(arguments)
         return arguments
 
@@ -187,7 +152,7 @@ class LiteLLMModel:
                 self._name, api_base=self._api_base, api_key=self._api_key
             )
             if provider == "openai":
-                key, base_url = self._api_key, self._api_base or _OPENAI_BASE
+                key, base_url = self._api_key, self._api_base or BY_PREFIX["openai"].endpoint
             elif provider not in litellm.openai_compatible_providers:
                 return None
             if key and base_url:
@@ -209,7 +174,7 @@ def _mark_for_cache(arguments: dict[str, Any]) -> None:
         {"location": "message", "index": -1},
     ]
     if tools := arguments.get("tools"):
-        arguments["tools"] = [*tools[:-1], tools[-1] | {"cache_control": _CACHE_MARK}]
+        arguments["tools"] = marked_tools(tools)
 
 
 def _foreign_errors() -> tuple[type[Exception], ...]:

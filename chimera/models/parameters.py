@@ -17,28 +17,39 @@ _REFUSES = re.compile(
 )
 _MISSES = re.compile(r"missing|required|must be (passed|provided|present|set)|passed back")
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-_REASONING_FIELDS = ("reasoning_content", "thinking_blocks")
+# Fields of messages by which providers send reasoning, and want it back or do not.
+_REASONING_FIELDS = ("reasoning_content", "reasoning_details", "reasoning", "thinking_blocks")
 
 
 class Parameters:
     """Options of one model as they are sent, less what its server refused."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, options: Mapping[str, Any], *, bound: str = "max_tokens", omitted: Iterable[str] = ()
+    ) -> None:
+        """Options as the user gave them.
+
+        Args:
+            options: parameters by name.
+            bound: the name under which the server takes the bound of a completion.
+            omitted: parameters that the server is known not to take.
+        """
         self._options = dict(options)
-        self._dropped: set[str] = set()
+        self._bound = bound
+        self._dropped = set(omitted)
         self._renames: dict[str, str] = {}
         self._dropped_fields: set[str] = set()
         self._wants_reasoning = False
-        self._drops_all = False
+        self.drops_all = False
+        """Whatever the model does not support is to be left out: a refusal spoke of parameters and named none."""
 
     def sent(self, max_tokens: int) -> dict[str, Any]:
         """The parameters of a request beside its messages and tools."""
-        whole = {"max_tokens": max_tokens, "stream_options": {"include_usage": True}} | self._options
+        whole = {self._bound: max_tokens, "stream_options": {"include_usage": True}} | self._options
         if "max_completion_tokens" in self._options:
-            del whole["max_tokens"]
+            whole.pop("max_tokens", None)
         renamed = {self._renames.get(name, name): value for name, value in whole.items()}
-        kept = {name: value for name, value in renamed.items() if name not in self._dropped}
-        return kept | {"drop_params": self._drops_all}
+        return {name: value for name, value in renamed.items() if name not in self._dropped}
 
     def messages(self, wires: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         """The messages with the reasoning fields that this server takes.
@@ -72,12 +83,11 @@ class Parameters:
             return notice
         if not unsupported and not _REFUSES.search(words):
             return None
-        current = [name for name in self.sent(0) if name != "drop_params"]
-        places = {name: found.start() for name in current if (found := _named(name, words))}
+        places = {name: found.start() for name in self.sent(0) if (found := _named(name, words))}
         if places:
             return self._give_up(min(places, key=lambda name: (places[name], -len(name))))
-        if unsupported and not self._drops_all:
-            self._drops_all = True
+        if unsupported and not self.drops_all:
+            self.drops_all = True
             return f"parameters that this model does not support are not sent: {fault.text}"
         return None
 
@@ -91,18 +101,25 @@ class Parameters:
 
     def _learn_reasoning(self, words: str) -> str | None:
         for name in _REASONING_FIELDS:
-            if name not in words or name in self._dropped_fields:
+            if name in self._dropped_fields or not _named_field(name, words):
                 continue
-            if _MISSES.search(words) and not self._wants_reasoning:
+            if name == "reasoning_content" and _MISSES.search(words) and not self._wants_reasoning:
                 self._wants_reasoning = True
                 return (
                     f"the server wants {name} with every message of its own; it is sent, empty where unknown"
                 )
             if _REFUSES.search(words):
                 self._dropped_fields.add(name)
-                self._wants_reasoning = False
+                if name == "reasoning_content":
+                    self._wants_reasoning = False
                 return f"the server does not take {name} back; it is not sent"
         return None
+
+
+def _named_field(name: str, words: str) -> bool:
+    """Whether a refusal names a field of messages. The bare word "reasoning" is one only in quotes or in a path."""
+    before = r"[.'\"`]" if name == "reasoning" else r"(?<!\w)"
+    return re.search(rf"{before}{name}(?!\w)", words) is not None
 
 
 def _named(name: str, words: str) -> re.Match[str] | None:

@@ -17,6 +17,8 @@ from typing import Any
 from chimera.core.messages import Usage
 
 _PRICE_MAP = "model_prices_and_context_window_backup.json"
+_MARGINS = ("", "    ")
+_SPECIMEN = "sample_spec"
 _PROVIDER_LIST = "provider_endpoints_support_backup.json"
 _TIER = re.compile(r"_above_(\d+)k_tokens$")
 _CHAT_MODES = {"chat", "responses", "completion", None}
@@ -35,6 +37,8 @@ class ModelFacts:
     max_output: int | None
     prices: Mapping[str, float]
     """Empty where the price is unknown. Keys as in the map: `input_cost_per_token`, ..."""
+    responses_only: bool = False
+    """The provider serves it by its Responses API and not by chat completions."""
 
     def cost_usd(self, usage: Usage) -> float | None:
         """What a call cost, cached tokens at their own price; None where the price is unknown."""
@@ -67,13 +71,12 @@ def facts(model: str) -> ModelFacts | None:
 
     A name is never matched by its tail alone: a prefix must agree with the provider of the entry.
     """
-    entries = _entries()
-    if model in entries:
-        return _facts(entries[model])
+    if found := _entry(model):
+        return _facts(found)
     prefix, _, rest = model.partition("/")
     provider = _ALIASES.get(prefix, prefix)
     for name in (f"{provider}/{rest}", rest):
-        entry = entries.get(name)
+        entry = _entry(name)
         if entry is not None and provider in {entry.get("litellm_provider"), name.partition("/")[0]}:
             return _facts(entry)
     return None
@@ -99,6 +102,7 @@ def _facts(entry: Mapping[str, Any]) -> ModelFacts:
         window=_positive(entry.get("max_input_tokens")) or _positive(entry.get("max_tokens")),
         max_output=_positive(entry.get("max_output_tokens")),
         prices=prices,
+        responses_only=entry.get("mode") == "responses",
     )
 
 
@@ -106,21 +110,48 @@ def _positive(value: object) -> int | None:
     return value if isinstance(value, int) and value > 0 else None
 
 
+def _entry(name: str) -> Mapping[str, Any] | None:
+    """One entry, without reading the others: the whole map takes a tenth of a second."""
+    if not name or name == _SPECIMEN:
+        return None
+    text, key = _text(_PRICE_MAP), f"{json.dumps(name)}: {{"
+    at = text.find(key)
+    # As the file is laid out, only names of the map stand so far to the left.
+    while at >= 0 and text[text.rfind("\n", 0, at) + 1 : at] not in _MARGINS:
+        at = text.find(key, at + 1)
+    if at < 0:
+        return None
+    try:
+        entry, _ = json.JSONDecoder().raw_decode(text, at + len(key) - 1)
+    except ValueError:
+        return None
+    return entry if entry.get("mode") in _CHAT_MODES else None
+
+
 @cache
 def _entries() -> Mapping[str, Mapping[str, Any]]:
     return {
         name: entry
         for name, entry in _read(_PRICE_MAP).items()
-        if isinstance(entry, dict) and name != "sample_spec" and entry.get("mode") in _CHAT_MODES
+        if isinstance(entry, dict) and name != _SPECIMEN and entry.get("mode") in _CHAT_MODES
     }
 
 
 def _read(name: str) -> Mapping[str, Any]:
-    spec = importlib.util.find_spec("litellm")
-    if spec is None or not spec.submodule_search_locations:
-        return {}
     try:
-        value = json.loads(Path(spec.submodule_search_locations[0], name).read_bytes())
-    except (OSError, ValueError):
+        value = json.loads(_text(name))
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+@cache
+def _text(name: str) -> str:
+    """A file that litellm ships; empty where there is none."""
+    spec = importlib.util.find_spec("litellm")
+    if spec is None or not spec.submodule_search_locations:
+        return ""
+    try:
+        return Path(spec.submodule_search_locations[0], name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""

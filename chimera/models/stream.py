@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -55,19 +57,23 @@ class ReplyParts:
     finish_reason: str | None = None
     usage: Usage | None = None
     _text: list[str] = field(default_factory=list)
-    _reasoning: list[str] | None = None
+    _reasoning: dict[str, list[str]] = field(default_factory=dict)
+    _details: list[dict[str, Any]] = field(default_factory=list)
     _thinking: list[dict[str, Any]] = field(default_factory=list)
     _calls: list[_CallParts] = field(default_factory=list)
     _open: dict[int | None, _CallParts] = field(default_factory=dict)
 
     def add(self, chunk: Mapping[str, Any]) -> None:
         """Take in one chunk. One without choices may still carry the usage."""
-        if chunk.get("usage"):
-            self.usage = usage_of(chunk["usage"])
-        for choice in chunk.get("choices") or ():
-            self._add_delta(choice.get("delta") or {})
+        choices = _mappings(chunk.get("choices"))
+        # Moonshot reports the usage inside the choice.
+        for usage in (chunk.get("usage"), *(choice.get("usage") for choice in choices)):
+            if usage and isinstance(usage, Mapping):
+                self.usage = usage_of(usage)
+        for choice in choices:
+            self._add_delta(_mapping(choice.get("delta")))
             if choice.get("finish_reason"):
-                self.finish_reason = choice["finish_reason"]
+                self.finish_reason = str(choice["finish_reason"])
 
     def completion(self) -> Completion:
         """The reply. Only valid with a finish reason."""
@@ -77,9 +83,14 @@ class ReplyParts:
             ToolCall(id=parts.id or f"call_{n}", name=parts.name, arguments="".join(parts.arguments))
             for n, parts in enumerate(self._calls, 1)
         ]
-        extra: dict[str, Any] = {}
-        if self._reasoning is not None:
-            extra["reasoning_content"] = "".join(self._reasoning)
+        extra: dict[str, Any] = {
+            name: text
+            for name, pieces in self._reasoning.items()
+            if (text := "".join(pieces)) or name == "reasoning_content"
+        }
+        if self._details:
+            # They hold the text as well, and are what OpenRouter wants back.
+            extra = {"reasoning_details": self._details}
         if self._thinking:
             extra["thinking_blocks"] = [
                 {key: value for key, value in block.items() if key != "index"} for block in self._thinking
@@ -90,24 +101,46 @@ class ReplyParts:
         return Completion(message=message, finish_reason=finish_reason(self.finish_reason), usage=self.usage)
 
     def _add_delta(self, delta: Mapping[str, Any]) -> None:
-        if text := delta.get("content"):
+        if text := _text_of(delta.get("content")):
             self._text.append(text)
             self.on_text(text)
-        reasoning = delta.get("reasoning_content")
-        if isinstance(reasoning, str):
-            self._reasoning = [*(self._reasoning or []), reasoning] if reasoning else self._reasoning or []
-        for block in delta.get("thinking_blocks") or ():
+        self._add_reasoning(delta)
+        for block in _mappings(delta.get("thinking_blocks")):
             self._add_thinking(dict(block))
-        for call in delta.get("tool_calls") or ():
+        for call in _mappings(delta.get("tool_calls")):
             self._add_call(call)
+
+    def _add_reasoning(self, delta: Mapping[str, Any]) -> None:
+        """Keep reasoning under the name that the server gave it; of two names for the same text the first counts."""
+        for name in ("reasoning_content", "reasoning"):
+            if isinstance(text := delta.get(name), str):
+                self._reasoning.setdefault(name, []).append(text)
+                break
+        for block in _mappings(delta.get("reasoning_details")):
+            self._add_detail(dict(block))
+
+    def _add_detail(self, block: dict[str, Any]) -> None:
+        """Join a piece of a block to the one before, if it has the same place and kind."""
+        last = self._details[-1] if self._details else None
+        if last is None or any(last.get(key) != block.get(key) for key in ("index", "type")):
+            self._details.append(block)
+            return
+        for key, value in block.items():
+            joined = key in {"text", "summary", "data"} and isinstance(value, str)
+            if joined and isinstance(last.get(key), str):
+                last[key] += value
+            elif value is not None:
+                last[key] = value
 
     def _add_call(self, call: Mapping[str, Any]) -> None:
         """Join a piece of a call to what came under its index.
 
         Some servers send all calls under one index or none: another id, or another whole call, begins a new one.
         """
-        function = call.get("function") or {}
+        function = _mapping(call.get("function"))
         index, given, name = call.get("index"), call.get("id"), function.get("name")
+        index = index if isinstance(index, int) else None
+        given, name = (value if isinstance(value, str) else None for value in (given, name))
         parts = self._open.get(index)
         another = parts is not None and (
             (given and parts.id and given != parts.id) or (index is None and name and not given)
@@ -117,8 +150,8 @@ class ReplyParts:
             self._calls.append(parts)
         parts.id = parts.id or given or ""
         parts.name = parts.name or name or ""
-        if function.get("arguments"):
-            parts.arguments.append(function["arguments"])
+        if arguments := function.get("arguments"):
+            parts.arguments.append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
     def _add_thinking(self, block: dict[str, Any]) -> None:
         """Pieces of one thinking block follow each other; its signature comes last."""
@@ -131,7 +164,7 @@ class ReplyParts:
         if not same or last is None:
             self._thinking.append(block)
             return
-        last["thinking"] = (last.get("thinking") or "") + (block.get("thinking") or "")
+        last["thinking"] = f"{last.get('thinking') or ''}{block.get('thinking') or ''}"
         if block.get("signature"):
             last["signature"] = block["signature"]
 
@@ -140,9 +173,9 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
     """A usage block in our words, its price still unknown. `input_tokens` is the whole prompt.
 
     Some servers count the cached part in `prompt_tokens`, others beside it; a prompt smaller than its own cached
-    part gives the second away.
+    part gives the second away. Reasoning is a part of the completion, or beside it: then only the total holds it.
     """
-    details = usage.get("prompt_tokens_details") or {}
+    details = _mapping(usage.get("prompt_tokens_details"))
     read = _count(details.get("cached_tokens")) or _count(usage.get("prompt_cache_hit_tokens"))
     written = _count(details.get("cache_creation_tokens")) or _count(details.get("cache_write_tokens"))
     read = read or _count(usage.get("cache_read_input_tokens"))
@@ -151,7 +184,9 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
     if whole < read + written or "prompt_tokens" not in usage:
         whole = (whole or _count(usage.get("input_tokens"))) + read + written
     output = _count(usage.get("completion_tokens")) or _count(usage.get("output_tokens"))
-    reasoning = _count((usage.get("completion_tokens_details") or {}).get("reasoning_tokens"))
+    reasoning = _count(_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    if reasoning and _count(usage.get("total_tokens")) == whole + output + reasoning:
+        output += reasoning
     return Usage(
         input_tokens=whole,
         output_tokens=output,
@@ -169,5 +204,33 @@ def priced(completion: Completion, cost_usd: float | None) -> Completion:
     return replace(completion, usage=replace(completion.usage, cost_usd=cost_usd))
 
 
+def chunk_of(reply: Any) -> dict[str, Any] | None:
+    """A reply that was not streamed as the one chunk of a stream; None where it holds no message."""
+    choices = _mappings(_mapping(reply).get("choices"))
+    message = choices[0].get("message") if choices else None
+    if not isinstance(message, Mapping):
+        return None
+    delta = dict(message)
+    if calls := _mappings(delta.get("tool_calls")):
+        delta["tool_calls"] = [{**call, "index": n} for n, call in enumerate(calls)]
+    choice = {"index": 0, "delta": delta, "finish_reason": choices[0].get("finish_reason")}
+    return {**reply, "object": "chat.completion.chunk", "choices": [choice]}
+
+
+def _text_of(content: Any) -> str:
+    """The text of a content: a string, or parts of which only those of text are some."""
+    if isinstance(content, str):
+        return content
+    return "".join(part["text"] for part in _mappings(content) if isinstance(part.get("text"), str))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
+
+
 def _count(value: object) -> int:
-    return int(value) if isinstance(value, int | float) and value > 0 else 0
+    return int(value) if isinstance(value, int | float) and 0 < value < math.inf else 0

@@ -18,10 +18,11 @@ import httpx
 import openai
 from typing_extensions import override
 
+from chimera.models.adapter import TOTAL_TIMEOUT_S
+from chimera.models.connection import proxy_for
 from chimera.models.faults import error_status
+from chimera.models.stream import chunk_of
 
-TOTAL_TIMEOUT_S = 1800.0
-"""Longest reply, keep-alive comments included."""
 _DRAIN_TIMEOUT_S = 0.2
 _DRAIN_PIECES = 64
 _MOST_SHOWN = 300
@@ -29,7 +30,8 @@ _MOST_SHOWN = 300
 
 def openai_client(*, base_url: str, api_key: str, timeout: httpx.Timeout) -> openai.OpenAI:
     """An OpenAI client with its own retries off, over one pool of connections."""
-    http_client = httpx.Client(transport=_Transport(), timeout=timeout, follow_redirects=True)
+    transport = _Transport(proxy=proxy_for(base_url))
+    http_client = httpx.Client(transport=transport, timeout=timeout, follow_redirects=True)
     # The client takes this older httpx, which litellm depends on, beside its own one; only its types do not say so.
     chosen: Any = {"http_client": http_client, "timeout": timeout}
     return openai.OpenAI(api_key=api_key, base_url=base_url, max_retries=0, **chosen)
@@ -97,7 +99,7 @@ def _as_stream(response: httpx.Response) -> httpx.Response:
         body = {"error": {"message": f"the reply is no completion: {shown}"}}
     if (status := error_status(body)) is not None:
         return httpx.Response(status, headers=kept, json=body)
-    chunk = _one_chunk(body)
+    chunk = chunk_of(body)
     if chunk is None:
         shown = content.decode("utf-8", "replace")[:_MOST_SHOWN]
         return httpx.Response(
@@ -105,14 +107,3 @@ def _as_stream(response: httpx.Response) -> httpx.Response:
         )
     events = b"data: " + json.dumps(chunk).encode() + b"\n\ndata: [DONE]\n\n"
     return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=events)
-
-
-def _one_chunk(body: Any) -> dict[str, Any] | None:
-    choices = body.get("choices") if isinstance(body, dict) else None
-    if not choices or not isinstance(choices[0], dict) or not isinstance(choices[0].get("message"), dict):
-        return None
-    message = dict(choices[0]["message"])
-    if calls := message.get("tool_calls"):
-        message["tool_calls"] = [call | {"index": n} for n, call in enumerate(calls)]
-    choice = {"index": 0, "delta": message, "finish_reason": choices[0].get("finish_reason")}
-    return {**body, "object": "chat.completion.chunk", "choices": [choice]}

@@ -159,15 +159,62 @@ def test_the_import_begins_before_a_server_is_asked_and_not_without_a_key() -> N
     order: list[str] = []
     with LoopbackProvider([], pages={}) as provider:
         choose_model(
-            Config(model="openai/x", api_base=provider.url),
+            Config(model="openai/x", api_base=provider.url, adapter="litellm"),
             {},
             prepare=lambda: order.extend(provider.asked or ["first"]),
         )
         assert provider.asked
     assert order == ["first"]
     with pytest.raises(ModelAuthError):
-        choose_model(Config(model="openai/gpt-5"), {}, prepare=lambda: order.append("too early"))
+        choose_model(Config(model="anthropic/x"), {}, prepare=lambda: order.append("too early"))
     choose_model(
-        Config(model="openai/gpt-5"), {"OPENAI_API_KEY": "k"}, prepare=lambda: order.append("with a key")
+        Config(model="anthropic/x"), {"ANTHROPIC_API_KEY": "k"}, prepare=lambda: order.append("with a key")
     )
     assert order == ["first", "with a key"]
+
+
+KEYS = dict.fromkeys((name for provider in PROVIDERS for name in provider.keys), "k")
+
+
+def goes_direct(model: str, **settings: Any) -> bool:
+    prepared: list[str] = []
+    choose_model(Config(model=model, **settings), KEYS, prepare=lambda: prepared.append(""), servers=())
+    return not prepared
+
+
+@pytest.mark.parametrize(
+    ("model", "direct"),
+    [
+        ("openai/gpt-4.1", True),
+        ("openai/gpt-5", True),
+        # OpenAI serves these with tools by its Responses API only.
+        ("openai/gpt-5.4-mini", False),
+        ("openai/gpt-6", False),
+        ("openai/gpt-5-codex", False),
+        ("openai/responses/gpt-4.1", False),
+        ("openrouter/openai/gpt-6.1-sol", True),
+        ("groq/x", True),
+        ("mistral/x", True),
+        ("anthropic/x", False),
+        ("gemini/x", False),
+        ("ollama_chat/x", False),
+        ("perplexity/x", False),
+        ("azure/x", False),
+    ],
+)
+def test_a_provider_that_speaks_the_openai_format_needs_no_litellm(model: str, direct: bool) -> None:
+    window = 9000
+    assert goes_direct(model, window=window) is direct
+    assert not goes_direct(model, window=window, adapter="litellm")
+
+
+def test_a_server_of_ones_own_is_spoken_to_directly_whatever_its_model() -> None:
+    assert goes_direct("openai/gpt-6", window=9000, api_base=NOBODY)
+    assert goes_direct("openai/gpt-5.4", window=9000, model_options={"reasoning_effort": "none"})
+
+
+def test_the_direct_adapter_is_an_error_of_the_settings_where_it_cannot_speak() -> None:
+    with pytest.raises(ConfigError, match="--adapter litellm"):
+        goes_direct("anthropic/x", adapter="direct", window=9000)
+    with pytest.raises(ConfigError, match="adapter is 'fast'; it must be one of: auto, litellm, direct"):
+        Config(adapter="fast")  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ def test_only_the_named_parameter_is_dropped_and_that_is_remembered() -> None:
     parameters = Parameters({"temperature": 0.2, "top_p": 0.9})
     assert parameters.learn(refused("Unsupported value: 'temperature' does not support 0.2 with this model."))
     assert parameters.sent(5) == {
-        "max_tokens": 5, "stream_options": {"include_usage": True}, "top_p": 0.9, "drop_params": False,
+        "max_tokens": 5, "stream_options": {"include_usage": True}, "top_p": 0.9,
     }  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def test_learning_ends() -> None:
     while notice := parameters.learn(fault):
         notices.append(notice)
     assert len(notices) == 4
-    assert parameters.sent(1) == {"drop_params": False}
+    assert parameters.sent(1) == {}
 
 
 def test_a_limit_given_under_its_newer_name_replaces_ours() -> None:
@@ -93,5 +93,5 @@ def test_a_refusal_without_names_lets_the_adapter_drop_what_it_must_once() -> No
     parameters = Parameters({"odd": 1})
     fault = refused("this model cannot do that")
     assert parameters.learn(fault, unsupported=True)
-    assert parameters.sent(1)["drop_params"] is True
+    assert parameters.drops_all
     assert parameters.learn(fault, unsupported=True) is None

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -83,10 +84,21 @@ def test_choosing_a_model_imports_neither_litellm_nor_an_http_library() -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
 
 
+def test_an_entry_read_alone_is_that_of_the_whole_map() -> None:
+    entries, text = registry._entries(), registry._text(registry._PRICE_MAP)
+    at_margin = re.findall(r'^(?: {4})?"(.*)": \{$', text, re.MULTILINE)
+    assert len(at_margin) == len(set(at_margin))
+    assert set(entries) <= set(at_margin)
+    odd = re.findall(r'^"(.*)": \{$', text, re.MULTILINE)
+    for name in (*list(entries)[::50], *odd):
+        assert registry._entry(name) == entries.get(name)
+    assert registry._entry("search_context_cost_per_query") is None
+
+
 @pytest.mark.case("E7")
 def test_prices_are_per_token_in_every_entry() -> None:
     ours = ("input_cost_per_token", "output_cost_per_token", "cache_read_input", "cache_creation_input")
-    for name in registry._entries():
-        for key, price in facts_of(name).prices.items():
+    for name, entry in registry._entries().items():
+        for key, price in registry._facts(entry).prices.items():
             # The dearest model takes some 600 dollars per million; a price per thousand would be far above this.
             assert not key.startswith(ours) or price < 0.001, (name, key, price)

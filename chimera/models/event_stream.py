@@ -1,0 +1,59 @@
+"""Server-sent events from bytes, however these were split: over lines, over characters, over line endings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerEvent:
+    """One event. Comments, which keep a connection alive, are none."""
+
+    name: str = ""
+    """As in its `event` field; empty for the ordinary kind."""
+    data: str
+
+
+def server_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
+    """The events of a stream, each as soon as it is whole; the last one even where the stream ends without a blank line.
+
+    Bytes that are no UTF-8 become the replacement character: some servers cut a character in two.
+    """
+    name, data = "", list[bytes]()
+    for line in _lines(pieces):
+        if not line:
+            if data:
+                yield _event(name, data)
+            name, data = "", []
+            continue
+        key, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if key == b"data":
+            data.append(value)
+        elif key == b"event":
+            name = value.decode("utf-8", "replace")
+    if data:
+        yield _event(name, data)
+
+
+def _event(name: str, data: list[bytes]) -> ServerEvent:
+    return ServerEvent(name=name, data=b"\n".join(data).decode("utf-8", "replace"))
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    rest, at_start = b"", True
+    for piece in pieces:
+        rest += piece
+        if at_start and len(rest) >= len(_BYTE_ORDER_MARK):
+            rest, at_start = rest.removeprefix(_BYTE_ORDER_MARK), False
+        # A carriage return at the end may be half of a line ending.
+        held = b"\r" if rest.endswith(b"\r") else b""
+        *whole, rest = _LINE_END.split(rest.removesuffix(held)) if held else _LINE_END.split(rest)
+        rest += held
+        yield from whole
+    yield from _LINE_END.split(rest)
