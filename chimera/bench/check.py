@@ -1,4 +1,4 @@
-"""Checking tasks: they are read, solved, left alone and cheated, and every outcome must be the right one."""
+"""Checking tasks: they are read, solved, left alone, cheated and played, and every outcome must be the right one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from chimera.bench.cheat import Cheat, Touching
 from chimera.bench.isolation import Isolation
 from chimera.bench.job import Arm, Job
 from chimera.bench.lint import lint
+from chimera.bench.proof import proofs
 from chimera.bench.report import EXIT_CHECK, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 from chimera.bench.row import Row
 from chimera.bench.task import BenchTask, load_task, task_folders
@@ -87,7 +88,7 @@ def check(
 ) -> CheckReport:
     """Check the tasks at a path: lint; the oracle passes, also with a file touched; nobody passes; the cheat is noticed.
 
-    A task that cannot be read is a fault of the task.
+    Generated tasks are also played: a scripted policy must take the windows and compactions that they declare. A task that cannot be read is a fault of the task.
 
     Args:
         path: a task, a suite or a folder of suites.
@@ -123,6 +124,9 @@ def check(
             **told,
         ).run()
         rows, interrupted = report.rows, report.interrupted
+    if not only_lint and not interrupted:
+        for name, faults in proofs(tasks, workers=jobs).items():
+            found[name] += faults
     checked = [_checked(task, found[task.name], rows) for task in tasks]
     return CheckReport(tasks=(*unreadable, *checked), isolation=isolation, interrupted=interrupted)
 

@@ -46,6 +46,13 @@ POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "parallel-batch": ("batcher", "clumsy"),
         "floor-squeeze": ("rereader",),
         "honest-stop": ("recall", "rereader"),
+        "needle-in-log": ("rereader",),
+        "noisy-make": ("rereader",),
+        "one-long-line": ("rereader",),
+        "change-of-mind": ("recall", "rereader"),
+        "dead-ends": ("recall", "rereader"),
+        "poisoned-notes": ("rereader", "obedient"),
+        "migration-marathon": ("rereader", "batcher"),
     }
 )
 """Per task those that act differently there; all of them play in a window without end."""

@@ -10,7 +10,7 @@ from chimera.bench.generators.wording import log_lines, passwords, values, with_
 CAUSES = ("clock", "proxy", "cache", "codec", "locks", "quota", "paging", "routes")
 SPARE = 2
 """Experiments that may be done again."""
-_LINES = 170
+_LINES = 195
 _CASE_LINES = 30
 _UNSET = "unset"
 
