@@ -82,6 +82,7 @@ def _output(command: str, result: CommandResult, output: str, limit_s: float) ->
         parts.append(f"[output cut: {size_text(result.size)} in all]")
     if result.left_running:
         parts.append("[processes it started are still running in the background; they end with the run]")
+    parts += [f"[{note}]" for note in result.notes]
     if "\r\n" in command:
         parts.append("[the command has CRLF line ends; bash takes the CR for a part of the words: send LF]")
     failed = result.exit_code != 0

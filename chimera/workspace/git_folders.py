@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from chimera.workspace.files import is_file, is_folder, real_path
 
-_POINTER_BYTES = 4096
+# As git reads them: what we took for another folder than git does would not be protected.
+_POINTER_BYTES = 1 << 20
+_POINTER_PREFIX = "gitdir: "
+_BARE = {"HEAD", "objects", "refs"}
+# Longest step of the clock that a file system stamps changes with.
+_CLOCK_STEP_NS = 1_000_000_000
 _WORKTREE_SETTING = re.compile(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
 
 
@@ -32,9 +38,9 @@ def git_folders(checkout: Path) -> GitFolders | None:
         own = real_path(entry)
     else:
         target = _pointer(entry)
-        if target is None or not target.startswith("gitdir:"):
+        if target is None or not target.startswith(_POINTER_PREFIX):
             return None
-        own = real_path(Path(checkout, target.removeprefix("gitdir:").strip()))
+        own = real_path(Path(checkout, target.removeprefix(_POINTER_PREFIX)))
     if not is_file(own / "HEAD") and not (own / "HEAD").is_symlink():
         return None
     common = _pointer(own / "commondir")
@@ -60,44 +66,92 @@ def enclosing_checkout(folder: Path) -> Path | None:
     return next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), None)
 
 
+def looks_like_git(folder: Path, *, adding: str = "") -> bool:
+    """Whether git would take the folder for one of its own, whatever its name; also if `adding` were an entry of it."""
+
+    def has(name: str, kind: Callable[[Path], bool]) -> bool:
+        return name == adding or kind(folder / name)
+
+    if not (has("HEAD", is_file) or (folder / "HEAD").is_symlink()):
+        return False
+    return has("commondir", is_file) or (has("objects", is_folder) and has("refs", is_folder))
+
+
+@dataclass(slots=True, frozen=True)
+class _Folder:
+    """A folder as it was when its entries were read."""
+
+    state: tuple[int, int, int]
+    """Device, inode and time of the last change, which nobody can set; 0 where the clock may not tell the next one."""
+    children: tuple[str, ...]
+    found: tuple[str, ...]
+    """Git's entry in it, or the folder itself where it is a repository without a checkout."""
+
+
 @dataclass(slots=True)
-class CheckoutScan:
-    """A walk for checkouts at and below a folder that stops after `limit` folders and follows no links."""
+class CheckoutWatch:
+    """Finds the repositories at and below a folder, as often as asked. Follows no links.
+
+    The first look reads every folder, later ones only those that were changed since: a look costs one `lstat` a folder.
+    """
 
     root: Path
     limit: int
+    """Folders that are looked at, those near the root first."""
     complete: bool = True
-    """False once the limit was reached, so that some checkouts may not have been found."""
+    """False once the limit was reached, so that some repositories may not have been found."""
+    _folders: dict[str, _Folder] = field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[Path]:
-        waiting, seen = deque([self.root]), 0
+    def look(self) -> list[Path]:
+        """The `.git` of every checkout, and every folder that is a repository without one; those near the root first."""
+        now_ns = time.time_ns()
+        seen: dict[str, _Folder] = {}
+        found: list[Path] = []
+        waiting = deque([str(self.root)])
+        self.complete = True
         while waiting:
-            folder = waiting.popleft()
-            seen += 1
-            if seen > self.limit:
+            if len(seen) == self.limit:
                 self.complete = False
-                return
-            found = False
-            try:
-                with os.scandir(folder) as entries:
-                    for entry in entries:
-                        if entry.name == ".git":
-                            found = True
-                        elif entry.is_dir(follow_symlinks=False):
-                            waiting.append(folder / entry.name)
-            except OSError:
+                break
+            path = waiting.popleft()
+            folder = self._folder(path, now_ns)
+            if folder is None:
                 continue
-            if found:
-                yield folder
+            seen[path] = folder
+            found += map(Path, folder.found)
+            waiting += folder.children
+        self._folders = seen
+        return found
+
+    def _folder(self, path: str, now_ns: int) -> _Folder | None:
+        try:
+            status = os.lstat(path)
+            unsure = status.st_ctime_ns > now_ns - _CLOCK_STEP_NS
+            state = (status.st_dev, status.st_ino, status.st_ctime_ns)
+            known = self._folders.get(path)
+            if known is not None and known.state == state:
+                return known
+            children, names = [], set()
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    names.add(entry.name)
+                    if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                        children.append(entry.path)
+        except OSError:
+            return None
+        found = [f"{path}/.git"] if ".git" in names else []
+        if names >= _BARE and looks_like_git(Path(path)):
+            found.append(path)
+        return _Folder((*state[:2], 0 if unsure else state[2]), tuple(children), tuple(found))
 
 
 def _pointer(file: Path) -> str | None:
-    """The start of a small text file, without white space around it; None if it cannot be read."""
+    """A text file without line ends at its end, up to the first NUL; None if it cannot be read."""
     try:
         if not is_file(file):
             return None
         with file.open("rb") as stream:
-            text = stream.read(_POINTER_BYTES).decode("utf-8", "surrogateescape").strip()
+            text = stream.read(_POINTER_BYTES).rstrip(b"\r\n")
     except OSError:
         return None
-    return None if "\0" in text else text
+    return os.fsdecode(text.partition(b"\0")[0]) or None

@@ -1,7 +1,7 @@
 """What of the file system a confined command sees, as arguments of bwrap.
 
-Everything is read-only, homes and temporary folders are hidden, the workspace is writable, git's own files are not.
-Nothing that is missing in the workspace is ever covered: the cover would leave an empty file behind for good.
+Everything is read-only, homes and temporary folders are hidden, the workspace is writable. Git's own files in it are the
+business of `git_guard`, since they change from command to command.
 """
 
 from __future__ import annotations
@@ -16,13 +16,7 @@ from pathlib import Path
 
 from chimera.workspace.environment import TOOLCHAIN_HOMES
 from chimera.workspace.files import is_file, is_folder, real_path
-from chimera.workspace.git_folders import (
-    CheckoutScan,
-    GitFolders,
-    belongs_to,
-    enclosing_checkout,
-    git_folders,
-)
+from chimera.workspace.git_folders import enclosing_checkout
 
 _TEMPORARY_FOLDERS = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - hidden, not used
 # A home in one of these is that of a service; hiding it would hide programs.
@@ -47,10 +41,6 @@ _TOOLCHAINS = (
     *(".local/share/uv",),
 )
 _TOOLCHAIN_SECRETS = ("credentials", "credentials.toml", "auth.json", ".npmrc")
-# What makes git run programs or look elsewhere for settings.
-_GIT_GOVERNING = ("config", "config.worktree", "hooks", "info", "modules")
-_SCANNED_FOLDERS = 20_000
-_PROTECTED_CHECKOUTS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +56,6 @@ def plan_mounts(
     *,
     writable: bool,
     allow_net: bool,
-    allow_git_write: bool,
     environment: Mapping[str, str],
 ) -> Mounts:
     """The view of commands in `workspace`, a real path."""
@@ -82,7 +71,6 @@ def plan_mounts(
     if (checkout := enclosing_checkout(workspace)) and checkout != workspace:
         arguments += _shown([checkout], hidden=[*hidden, *homes])
     arguments += [*("--bind" if writable else "--ro-bind", str(workspace), str(workspace))]
-    arguments += _protected_git(workspace, allow_write=allow_git_write and writable, missing=missing)
     arguments += ["--setenv", "TMPDIR", "/tmp"]  # noqa: S108 - a private one
     return Mounts(arguments=tuple(arguments), missing=tuple(missing))
 
@@ -141,55 +129,3 @@ def _name_resolution() -> list[str]:
     """Back into view: the file that names the resolver, where it lies in /run."""
     real = str(real_path(Path("/etc/resolv.conf")))
     return ["--ro-bind-try", real, real] if real.startswith("/run/") else []
-
-
-def _protected_git(workspace: Path, *, allow_write: bool, missing: list[str]) -> Iterator[str]:
-    """Binds over git's own files of the workspace and of every checkout in it."""
-    scan = CheckoutScan(root=workspace, limit=_SCANNED_FOLDERS)
-    for number, checkout in enumerate(scan):
-        if number == _PROTECTED_CHECKOUTS:
-            scan.complete = False
-            break
-        entry = checkout / ".git"
-        if entry.is_symlink():
-            missing.append(f"{entry} is a link, so commands can replace it")
-        elif is_file(entry):
-            yield from ("--ro-bind-try", str(entry), str(entry))
-        folders = git_folders(checkout)
-        if folders is None:
-            if is_folder(entry) and not entry.is_symlink():
-                yield from ("--ro-bind-try", str(entry), str(entry))
-        else:
-            for folder in _to_mount(folders, checkout, workspace):
-                yield from _protected_folder(folder, workspace, allow_write=allow_write, missing=missing)
-    if not scan.complete:
-        missing.append(
-            f"git's files of nested repositories are protected only in the first {_SCANNED_FOLDERS:,} folders "
-            f"and {_PROTECTED_CHECKOUTS} repositories"
-        )
-
-
-def _protected_folder(
-    folder: Path, workspace: Path, *, allow_write: bool, missing: list[str]
-) -> Iterator[str]:
-    if not allow_write:
-        yield from ("--ro-bind-try", str(folder), str(folder))
-        return
-    # A mount point of its own cannot be renamed, or its protected parts would move away with it.
-    yield from ("--bind-try", str(folder), str(folder))
-    for name in _GIT_GOVERNING:
-        if (folder / name).exists():
-            yield from ("--ro-bind-try", str(folder / name), str(folder / name))
-        elif name == "hooks" and folder.is_relative_to(workspace):
-            missing.append(f"{folder / name} does not exist, so commands can create it")
-
-
-def _to_mount(folders: GitFolders, checkout: Path, workspace: Path) -> list[Path]:
-    """The git folders of a checkout. One outside the workspace counts only if it names the checkout as its own.
-
-    Otherwise a repository could name any folder of the user, and have it shown.
-    """
-    both = list(dict.fromkeys((folders.common, folders.own)))
-    if folders.own.is_relative_to(workspace):
-        return [folder for folder in both if folder.is_relative_to(workspace)]
-    return both if belongs_to(folders, checkout) else []

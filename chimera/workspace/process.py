@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -51,6 +51,8 @@ class CommandResult:
     """File with the whole output (its first 50 MiB), only when `output` is cut. The caller's to move or delete."""
     left_running: bool
     """Processes that the command started are still there. `CommandRunner.close` ends them."""
+    notes: tuple[str, ...]
+    """What happened to git repositories of the workspace, one sentence each, for the model and the user."""
     duration_s: float
 
 
@@ -99,13 +101,14 @@ class CommandRunner:
         began = time.monotonic()
         first_tick = process_table.tick_now()
         try:
-            with _script(command) as (arguments, descriptors):
-                process = self._start(arguments, descriptors)
-            with process:
-                running = _Running(process, buffer)
-                timed_out = self._follow(
-                    running, began + timeout_s, lambda: self._family(process, first_tick)
-                )
+            with ExitStack() as confinement:
+                with _script(command) as (arguments, descriptors):
+                    process = self._start(arguments, descriptors, confinement)
+                with process:
+                    running = _Running(process, buffer)
+                    timed_out = self._follow(
+                        running, began + timeout_s, lambda: self._family(process, first_tick)
+                    )
         except BaseException:
             buffer.discard()
             raise
@@ -119,6 +122,7 @@ class CommandRunner:
             size=buffer.size,
             spool=spool,
             left_running=bool(left),
+            notes=self._sandbox.guard.notes() if self._sandbox.guard else (),
             duration_s=time.monotonic() - began,
         )
 
@@ -140,7 +144,9 @@ class CommandRunner:
             _remove(self._scratch)
             self._scratch = None
 
-    def _start(self, arguments: list[str], descriptors: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    def _start(
+        self, arguments: list[str], descriptors: tuple[int, ...], confinement: ExitStack
+    ) -> subprocess.Popen[bytes]:
         if not self.root.is_dir():
             raise ToolError(f"The workspace {str(self.root)!r} is no longer there, so no command can start.")
         bash = find_program("bash", DEFAULT_PATH, outside=self.root)
@@ -149,20 +155,20 @@ class CommandRunner:
                 f"There is no bash on {DEFAULT_PATH}, so no command can start. Use the file tools."
             )
         try:
-            with self._confinement().confine(
-                [str(bash), "--noprofile", "--norc", "-c", *arguments]
-            ) as confined:
-                return subprocess.Popen(
-                    confined.arguments,
-                    cwd=self.root,
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    pass_fds=(*descriptors, *confined.descriptors),
-                    bufsize=0,
-                )
+            confined = confinement.enter_context(
+                self._confinement().confine([str(bash), "--noprofile", "--norc", "-c", *arguments])
+            )
+            return subprocess.Popen(
+                confined.arguments,
+                cwd=self.root,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(*descriptors, *confined.descriptors),
+                bufsize=0,
+            )
         except OSError as fault:
             raise ToolError(f"The command could not be started: {fault.strerror or fault}.") from fault
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -14,6 +14,7 @@ from typing import Literal
 from chimera.config import SandboxLevel
 from chimera.errors import SandboxUnavailableError
 from chimera.workspace.environment import child_environment
+from chimera.workspace.git_guard import GitGuard
 from chimera.workspace.landlock import interpreter_inside, landlock_abi, plan_landlock
 from chimera.workspace.limits import limiting_shell
 from chimera.workspace.mounts import Mounts, plan_mounts
@@ -47,33 +48,37 @@ class Sandbox:
     """What the level promises and this machine does not give, one sentence each, for people."""
     prefix: tuple[str, ...] = ()
     """Program and arguments that confine."""
+    covers: tuple[str, ...] = ()
+    """Arguments of bwrap that follow those for git's files."""
     inner: tuple[str, ...] = ()
     """What stands between those and the command."""
     seccomp: bytes = b""
     """A program for `bwrap --seccomp`."""
+    guard: GitGuard | None = None
+    """Watches over git's files, where commands may write the workspace."""
 
     @contextmanager
     def confine(self, argv: Sequence[str]) -> Iterator[Confined]:
-        """What to start, within the block, to run `argv` confined.
+        """What to start to run `argv` confined, within the block, which must not end before the command does.
 
         Start it in a folder of the workspace and with the environment of `child_environment`: the confined command can
         read the environment of what confines it.
         """
-        if not self.seccomp:
-            yield Confined(arguments=[*self.prefix, *self.inner, *argv])
-            return
-        reading, writing = os.pipe()
-        try:
+        with ExitStack() as stack:
+            binds = stack.enter_context(self.guard.holding()) if self.guard else ()
+            program, *rest = [*self.prefix, *binds, *self.covers, *self.inner, *argv]
+            if not self.seccomp:
+                yield Confined(arguments=[program, *rest])
+                return
+            reading, writing = os.pipe()
+            stack.callback(os.close, reading)
             # A program has some hundred bytes, which every pipe takes at once.
             os.write(writing, self.seccomp)
             os.close(writing)
-            program, *rest = self.prefix
             yield Confined(
-                arguments=[program, "--seccomp", str(reading), *rest, *self.inner, *argv],
+                arguments=[program, "--seccomp", str(reading), *rest],
                 descriptors=(reading,),
             )
-        finally:
-            os.close(reading)
 
     def narrowed(self, *, hidden: Iterable[Path] = (), read_only: Iterable[Path] = ()) -> Sandbox:
         """The same with some folders empty or read-only. All must exist; without a backend nothing changes.
@@ -91,7 +96,7 @@ class Sandbox:
             return self
         empty = [part for folder in hidden for part in ("--tmpfs", str(folder.resolve()))]
         fixed = [part for f in read_only for part in ("--ro-bind", str(f.resolve()), str(f.resolve()))]
-        return replace(self, prefix=(*self.prefix, *empty, *fixed))
+        return replace(self, covers=(*self.covers, *empty, *fixed))
 
     @property
     def needs_scratch(self) -> bool:
@@ -197,6 +202,11 @@ class _Wish:
     def writable(self) -> bool:
         return self.level == "workspace-write"
 
+    def guard(self, *, mounting: bool) -> GitGuard | None:
+        if not self.writable:
+            return None
+        return GitGuard(self.root, allow_write=self.allow_git_write, mounting=mounting)
+
 
 def _open_bwrap(wish: _Wish) -> Sandbox | str:
     """The sandbox, or why there is none."""
@@ -207,9 +217,9 @@ def _open_bwrap(wish: _Wish) -> Sandbox | str:
         wish.root,
         writable=wish.writable,
         allow_net=wish.allow_net,
-        allow_git_write=wish.allow_git_write,
         environment=wish.environment,
     )
+    guard = wish.guard(mounting=True)
     program = system_call_filter(os.uname().machine, sockets="usual")
     fault: str | None = None
     for variant in _VARIANTS:
@@ -218,10 +228,11 @@ def _open_bwrap(wish: _Wish) -> Sandbox | str:
         sandbox = Sandbox(
             level=wish.level,
             backend="bwrap",
-            missing=(*variant.losses(), *mounts.missing),
+            missing=(*variant.losses(), *mounts.missing, *(guard.missing if guard else ())),
             prefix=(str(bwrap), *_namespaces(variant, allow_net=wish.allow_net), *_view(variant, mounts)),
             inner=("--", *limiting_shell()),
             seccomp=program if variant.filtered and program else b"",
+            guard=guard,
         )
         fault = _probe(sandbox, wish)
         if fault is None:
@@ -238,7 +249,12 @@ def _open_landlock(wish: _Wish) -> Sandbox | str:
         return "Landlock needs a Python outside the workspace, where commands cannot change it"
     plan = plan_landlock(wish.root, writable=wish.writable, allow_net=wish.allow_net, abi=abi)
     sandbox = Sandbox(
-        level=wish.level, backend="landlock", missing=plan.missing, prefix=plan.prefix, inner=("--",)
+        level=wish.level,
+        backend="landlock",
+        missing=plan.missing,
+        prefix=plan.prefix,
+        inner=("--",),
+        guard=wish.guard(mounting=False),
     )
     fault = _probe(sandbox, wish)
     return sandbox if fault is None else f"Landlock does not work here: {fault}"
@@ -262,6 +278,8 @@ def _view(variant: _Variant, mounts: Mounts) -> list[str]:
 
 def _probe(sandbox: Sandbox, wish: _Wish) -> str | None:
     """Why a command cannot be run this way, or None if it can."""
+    if sandbox.guard is not None:
+        sandbox = replace(sandbox, guard=None, covers=sandbox.guard.arguments)
     try:
         with sandbox.confine(["true"]) as confined:
             done = subprocess.run(

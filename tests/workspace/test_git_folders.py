@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from chimera.workspace.git_folders import (
-    CheckoutScan,
+    CheckoutWatch,
     belongs_to,
     enclosing_checkout,
     git_folders,
+    looks_like_git,
 )
 
 Git = Callable[..., str]
@@ -80,21 +82,70 @@ def test_the_nearest_repository_above_is_found(repository: Path) -> None:
     assert enclosing_checkout(repository) == repository
 
 
-def test_the_scan_finds_nested_checkouts_and_follows_no_link(repository: Path) -> None:
+def test_a_pointer_is_read_as_git_reads_it(repository: Path, git: Git) -> None:
+    other = repository.parent / "other"
+    for name in (" b", "b ", "b"):
+        git(repository, "clone", "--quiet", "--bare", ".", str(other / name))
+    for text, name in (("gitdir:  b\n", " b"), ("gitdir: b \r\n\n", "b "), (f"gitdir: b\0{'x' * 9999}", "b")):
+        (other / ".git").write_text(text, newline="")
+
+        found = git_folders(other)
+
+        assert found is not None
+        assert (
+            str(found.own) == git(other, "rev-parse", "--absolute-git-dir").strip("\n") == str(other / name)
+        )
+
+
+def test_the_watch_finds_nested_checkouts_and_bare_repositories_and_follows_no_link(
+    repository: Path, git: Git
+) -> None:
     for place in ("a/inner", "b"):
         (repository / place / ".git").mkdir(parents=True)
     (repository / "a" / "loop").symlink_to(repository)
+    git(repository, "init", "--quiet", "--bare", "a/bare")
+    watch = CheckoutWatch(root=repository, limit=1000)
 
-    scan = CheckoutScan(root=repository, limit=100)
+    found = {str(path.relative_to(repository)) for path in watch.look()}
 
-    assert set(scan) == {repository, repository / "a" / "inner", repository / "b"}
-    assert scan.complete
+    assert found == {".git", "a/inner/.git", "b/.git", "a/bare"}
+    assert watch.complete
 
 
-def test_the_scan_stops_at_its_limit_and_says_so(repository: Path) -> None:
+@pytest.mark.parametrize("age_s", [0, 10])
+def test_the_watch_notices_what_comes_goes_and_moves(repository: Path, age_s: int) -> None:
+    watch = CheckoutWatch(root=repository, limit=1000)
+    (repository / "a" / "b" / "c").mkdir(parents=True)
+    watch.look()
+    steps = (
+        ((repository / "a" / "b" / "c" / ".git").mkdir, {"a/b/c/.git"}),
+        (lambda: (repository / "a" / "b").rename(repository / "a" / "d"), {"a/d/c/.git"}),
+        (lambda: (repository / "a" / "b" / "e" / ".git").mkdir(parents=True), {"a/d/c/.git", "a/b/e/.git"}),
+        ((repository / "a" / "d" / "c" / ".git").rmdir, {"a/b/e/.git"}),
+    )
+    for change, expected in steps:
+        # Whoever sets times back hides nothing: the time of the change of a folder itself cannot be set.
+        change()
+        for folder in (repository, *(p for p in repository.rglob("*") if p.is_dir())):
+            os.utime(folder, (age_s, age_s))
+        assert {str(p.relative_to(repository)) for p in watch.look()} == expected | {".git"}
+
+
+def test_the_watch_stops_at_its_limit_and_says_so(repository: Path) -> None:
     (repository / "a" / "b" / ".git").mkdir(parents=True)
 
-    scan = CheckoutScan(root=repository, limit=2)
+    watch = CheckoutWatch(root=repository, limit=2)
 
-    assert list(scan) == [repository]
-    assert not scan.complete
+    assert watch.look() == [repository / ".git"]
+    assert not watch.complete
+
+
+def test_what_git_would_take_for_its_own_is_known_by_its_content(repository: Path) -> None:
+    assert looks_like_git(repository / ".git")
+    assert not looks_like_git(repository)
+    half = repository / "half"
+    (half / "refs").mkdir(parents=True)
+    (half / "HEAD").touch()
+    assert not looks_like_git(half)
+    assert looks_like_git(half, adding="objects")
+    assert looks_like_git(half, adding="commondir")

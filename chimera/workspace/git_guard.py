@@ -1,0 +1,281 @@
+"""Git's own files of a workspace, guarded against its commands: what bwrap is to mount over them, anew for each command.
+
+A repository that was there before a command is protected from it. The folders above it are mounted on themselves, because
+what is a mount point cannot be moved: with a folder that is moved, the protection of the next command would look for a
+repository where none is any more. A repository that a command makes is its own to write; what git would run out of it is
+taken out when the command has ended (`git_disarm`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from chimera.workspace.files import is_folder
+from chimera.workspace.git_folders import (
+    CheckoutWatch,
+    GitFolders,
+    belongs_to,
+    git_folders,
+    looks_like_git,
+)
+
+GOVERNING = ("config", "config.worktree", "commondir", "hooks", "info", "modules", "worktrees")
+"""What in a git folder makes git run programs, or look for settings elsewhere."""
+_GOVERNING_OF_WORKTREE = ("config.worktree", "commondir", "gitdir")
+_STATE = ("HEAD", "packed-refs", "objects", "refs", "logs")
+_FOLDERS = frozenset({"hooks", "info", "modules", "worktrees"})
+# To git the same as no such file: the common folder is the folder itself. Git never writes it this way.
+_SAME_FOLDER = b"./.\n"
+_WATCHED_FOLDERS = 20_000
+# A mount takes bwrap about a millisecond, and the more there are the longer.
+_PROTECTED_REPOSITORIES = 200
+_PINNED_FOLDERS = 100
+
+Identity = tuple[int, int]
+Access = Literal["write", "read"]
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is to be mounted on itself, and what has to be made for it."""
+
+    root: Path
+    access: dict[Path, Access] = field(default_factory=dict)
+    holders: list[Path] = field(default_factory=list)
+    """Where something may be missing that nobody may create: files and folders to make for the time of the command."""
+    links: dict[Path, str] = field(default_factory=dict)
+    """Each `.git` that is a link, with its target."""
+    missing: list[str] = field(default_factory=list)
+
+    def mount(self, path: Path, access: Access) -> None:
+        self.access[path] = "read" if "read" in (access, self.access.get(path)) else "write"
+
+    def pin(self) -> None:
+        """Keep the folders above everything that is mounted from being moved."""
+        places = [*self.access, *self.links]
+        above = {p for place in places if place.is_relative_to(self.root) for p in place.parents}
+        folders = sorted(p for p in above if p != self.root and p.is_relative_to(self.root))
+        for folder in folders[:_PINNED_FOLDERS]:
+            if not any(self.access.get(place) == "read" for place in (folder, *folder.parents)):
+                self.mount(folder, "write")
+        if len(folders) > _PINNED_FOLDERS:
+            self.missing.append(
+                f"only the first {_PINNED_FOLDERS} folders around nested repositories cannot be moved"
+            )
+
+    def arguments(self) -> Iterator[str]:
+        """For bwrap, after the workspace itself."""
+        for path in sorted(self.access, key=lambda p: p.parts):
+            around = next((self.access[p] for p in path.parents if p in self.access), None)
+            if self.access[path] == "write":
+                yield from ("--bind-try", str(path), str(path))
+            elif around != "read":
+                yield from ("--ro-bind-try", str(path), str(path))
+
+
+class GitGuard:
+    """Watches over the repositories of one workspace for the time of a run.
+
+    Args:
+        root: the workspace, a real path.
+        allow_write: commands may write git's files, but for what is `GOVERNING`.
+        mounting: something is made of the arguments; without, repositories that were there are only looked after.
+    """
+
+    def __init__(self, root: Path, *, allow_write: bool, mounting: bool) -> None:
+        self.root = root
+        self.disarm: Callable[[Path, Iterable[Path]], list[str]] | None = None
+        """Makes a repository harmless that a command made (its `.git`, and what is protected); says what was taken out."""
+        self._allow_write = allow_write
+        self._mounting = mounting
+        self._watch = CheckoutWatch(root=root, limit=_WATCHED_FOLDERS)
+        self._made: set[Identity] = set()
+        self._known: dict[Identity, Path] = {}
+        self._notes: list[str] = []
+        self.found: list[Path] = []
+        """Git's entries that were there at the last look."""
+        plan = self._before()
+        self.missing = tuple(plan.missing)
+        """What cannot be protected, for people."""
+        self.arguments = tuple(plan.arguments()) if mounting else ()
+        """For a first command that does nothing: `holding` is for who has the workspace for himself."""
+        self._cleared = False
+
+    @contextmanager
+    def holding(self) -> Iterator[tuple[str, ...]]:
+        """For the time of one command: its arguments for bwrap. Afterwards what it made is looked at."""
+        plan = self._before()
+        if not self._cleared:
+            self._cleared = True
+            # A chimera that was killed had no time for this.
+            _release(path / "commondir" for path in plan.access)
+        made = list(_held(plan.holders)) if self._mounting else []
+        try:
+            yield tuple(plan.arguments()) if self._mounting else ()
+        finally:
+            _release(made)
+            self._after(plan)
+
+    def notes(self) -> tuple[str, ...]:
+        """What happened to repositories since the last call, one sentence each, for the model and the user."""
+        notes, self._notes = tuple(self._notes), []
+        return notes
+
+    def _before(self) -> _Plan:
+        """What is there now and was not made by a command is the user's."""
+        self._look()
+        plan = _Plan(root=self.root)
+        for number, entry in enumerate(self.found):
+            if _identity(entry) in self._made:
+                continue
+            if number == _PROTECTED_REPOSITORIES:
+                self._watch.complete = False
+                break
+            self._protect(entry, plan)
+        if not self._watch.complete:
+            plan.missing.append(
+                f"git's files of nested repositories are protected only in the first {_WATCHED_FOLDERS:,} folders "
+                f"and {_PROTECTED_REPOSITORIES} repositories"
+            )
+        plan.pin()
+        return plan
+
+    def _after(self, plan: _Plan) -> None:
+        for entry, target in plan.links.items():
+            self._restore_link(entry, target)
+        known = set(self._known)
+        self._look()
+        now = {identity: entry for entry in self.found if (identity := _identity(entry))}
+        self._made = (self._made | (now.keys() - known)) & now.keys()
+        for identity in self._made:
+            self._known.pop(identity, None)
+            if self.disarm is not None:
+                protected = [path for path in plan.access if looks_like_git(path)]
+                self._notes += self.disarm(now[identity], protected)
+
+    def _look(self) -> None:
+        """Find what is there. A repository that was moved is told from one that is gone by its inode."""
+        self.found = self._watch.look()
+        now = {identity: entry for entry in self.found if (identity := _identity(entry))}
+        for identity, entry in self._known.items():
+            if identity not in now and not os.path.lexists(entry):
+                self._notes.append(
+                    f"{os.path.relpath(entry, self.root)} is gone: the history of that repository is lost unless it was "
+                    "moved out of the workspace; chimera has no copy of it"
+                )
+        self._known = {identity: entry for identity, entry in now.items() if identity not in self._made}
+
+    def _protect(self, entry: Path, plan: _Plan) -> None:
+        if entry.name != ".git":
+            self._protect_folder(entry, plan)
+            return
+        checkout = entry.parent
+        if entry.is_symlink():
+            with suppress(OSError):
+                plan.links[entry] = str(entry.readlink())
+        elif not is_folder(entry):
+            plan.mount(entry, "read")
+        folders = git_folders(checkout)
+        if folders is not None:
+            for folder in _to_mount(folders, checkout, self.root):
+                self._protect_folder(folder, plan, linked=folder != folders.common)
+        elif is_folder(entry) and not entry.is_symlink():
+            plan.mount(entry, "read")
+
+    def _protect_folder(self, folder: Path, plan: _Plan, *, linked: bool = False) -> None:
+        piecewise = self._holds_checkouts(folder)
+        writable = self._allow_write and os.access(folder, os.W_OK)
+        names = _GOVERNING_OF_WORKTREE if linked else GOVERNING
+        links = [folder / name for name in names if (folder / name).is_symlink()]
+        for link in links:
+            target = Path(os.path.realpath(link))
+            if target.is_relative_to(self.root) and target.exists():
+                plan.mount(target, "read")
+        if links and writable:
+            plan.missing.append(f"{links[0]} is a link, so all of {folder} is read-only")
+        if not piecewise and (links or not writable):
+            if folder != self.root:
+                plan.mount(folder, "read")
+            return
+        if folder != self.root:
+            plan.mount(folder, "write")
+        for name in names:
+            plan.mount(folder / name, "read")
+            if not (folder / name).exists():
+                plan.holders.append(folder / name)
+        for name in () if writable else _STATE:
+            plan.mount(folder / name, "read")
+
+    def _holds_checkouts(self, folder: Path) -> bool:
+        """Whether a git folder lies around checkouts, which must stay writable, or is the workspace."""
+        return folder == self.root or any(
+            entry != folder and entry.is_relative_to(folder) for entry in self.found
+        )
+
+    def _restore_link(self, entry: Path, target: str) -> None:
+        """A link cannot be mounted over. What a command put in its place goes aside."""
+        if entry.is_symlink() and str(entry.readlink()) == target:
+            return
+        name = os.path.relpath(entry, self.root)
+        try:
+            if entry.is_symlink() or not is_folder(entry):
+                entry.unlink(missing_ok=True)
+            else:
+                shutil.rmtree(entry)
+            entry.symlink_to(target)
+        except OSError as fault:
+            self._notes.append(
+                f"{name} was a link to {target}; a command replaced it, and that cannot be undone: {fault}"
+            )
+        else:
+            self._notes.append(f"{name} is again the link that it was; what a command put there is removed")
+
+
+def _held(paths: Iterable[Path]) -> Iterator[Path]:
+    """Make what is missing, empty, so that a command cannot make it with content. What is there stays."""
+    for path in paths:
+        with suppress(FileExistsError, FileNotFoundError):
+            if path.name in _FOLDERS:
+                path.mkdir()
+            else:
+                with path.open("xb") as file:
+                    file.write(_filling(path))
+            yield path
+
+
+def _release(made: Iterable[Path]) -> None:
+    for path in made:
+        with suppress(OSError):
+            if path.name in _FOLDERS:
+                path.rmdir()
+            elif path.read_bytes() == _filling(path):
+                path.unlink()
+
+
+def _filling(path: Path) -> bytes:
+    return _SAME_FOLDER if path.name == "commondir" else b""
+
+
+def _identity(entry: Path) -> Identity | None:
+    try:
+        status = entry.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _to_mount(folders: GitFolders, checkout: Path, workspace: Path) -> list[Path]:
+    """The git folders of a checkout. One outside the workspace counts only if it names the checkout as its own.
+
+    Otherwise a repository could name any folder of the user, and have it shown.
+    """
+    both = list(dict.fromkeys((folders.common, folders.own)))
+    if folders.own.is_relative_to(workspace):
+        return [folder for folder in both if folder.is_relative_to(workspace)]
+    return both if belongs_to(folders, checkout) else []
