@@ -13,6 +13,7 @@ from chimera.cli.demo import demo
 from chimera.cli.diff import diff
 from chimera.cli.doctor import doctor
 from chimera.cli.floor import floor
+from chimera.cli.local import local_app
 from chimera.cli.options import GroupedCommand
 from chimera.cli.replay import replay
 from chimera.cli.resume import resume
@@ -54,8 +55,9 @@ app.command(short_help="Put back what a run changed.")(undo)
 app.command(short_help="Take back the last undo of a run.")(redo)
 app.command(cls=GroupedCommand, short_help="Play recorded runs in other windows, without a model.")(replay)
 app.command(cls=GroupedCommand, short_help="Show the fixed cost of every step.")(floor)
-app.command(short_help="Count the tokens of the tool schemas.")(schema_bench)
+app.command(cls=GroupedCommand, short_help="Count the tokens of the tool schemas.")(schema_bench)
 app.add_typer(bench_app, name="bench", short_help="Run and grade benchmark tasks.")
+app.add_typer(local_app, name="local", short_help="Name and fetch local model files.")
 app.command(cls=GroupedCommand, short_help="Find out what works here.")(doctor)
 app.command(short_help="Watch a complete run, without any key.")(demo)
 app.command(short_help="Print the completion script of a shell.")(completion)
