@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from chimera.cli import options
 from chimera.cli.output import Output
-from chimera.config import Config, load_config, state_dir
+from chimera.config import Config, load_config, process_environment, state_dir
 
 if TYPE_CHECKING:
     from chimera.core.model import Window
@@ -23,13 +24,24 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     window: options.Window = None,
     budget_fraction: options.BudgetFraction = None,
     trigger: options.Trigger = None,
+    workspace: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Whose AGENTS.md counts [the current folder].")
+    ] = None,
     tools: options.Tools = None,
     compact_schemas: options.CompactSchemas = None,
+    mcp: options.Mcp = None,
+    openapi: options.OpenApi = None,
+    openapi_base_url: options.OpenApiBaseUrl = None,
+    openapi_methods: options.OpenApiMethods = None,
+    openapi_env: options.OpenApiEnv = None,
     output_format: Annotated[
         Literal["text", "json"], typer.Option(help="Of the table.", rich_help_panel=options.OUTPUT)
     ] = "text",
 ) -> int:
-    """Show what every request carries whatever the history, per part and tool, against a window. Needs no key."""
+    """Show what every request carries whatever the history, per part and tool, against a window. Needs no key.
+
+    Servers of --mcp are started to be asked for their tools, and ended again.
+    """
     from chimera import prompts
     from chimera.cli.advertised import advertised_tools
     from chimera.core.context_budget import (
@@ -42,9 +54,11 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     from chimera.core.messages import system
     from chimera.core.protocol import NATIVE
     from chimera.core.tokens import Calibration, TokenCounter
+    from chimera.instructions import read_instructions
     from chimera.record.calibrations import load_calibration
-    from chimera.session import choose_tools
+    from chimera.record.redaction import Redactor, known_secrets
     from chimera.tools.schema_compact import compact_schema
+    from chimera.workspace.paths import Workspace
 
     output: Output = ctx.obj
     config = load_config(
@@ -54,8 +68,10 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
             "window": window,
             "budget_fraction": budget_fraction,
             "trigger": trigger,
+            "workspace": workspace,
             "tools": options.tool_names(tools),
             "compact_schemas": compact_schemas,
+            **options.imports(mcp, openapi, openapi_base_url, openapi_methods, openapi_env),
         }
     )
     budget = ContextBudget(
@@ -64,9 +80,13 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         trigger_fraction=config.trigger or DEFAULT_TRIGGER_FRACTION,
         calibration=load_calibration(state_dir(), config.model) if config.model else Calibration(),
     )
-    schemas = [tool.schema() for tool in choose_tools(advertised_tools(), config)]
+    with advertised_tools(config) as advertised:
+        schemas = [tool.schema() for tool in advertised]
     counter = TokenCounter()
-    text = NATIVE.system(prompts.SYSTEM, schemas)
+    root = Workspace.open(config.workspace).root
+    redactor = Redactor(known_secrets(process_environment(), workspace=root))
+    quoted = read_instructions(root, budget, redactor, counter)
+    text = NATIVE.system(prompts.SYSTEM + quoted.text, schemas)
     measured = counter.floor(system(text), schemas)
     compact_total = counter.floor(system(text), [*map(compact_schema, schemas)]).total
     fits = budget.calibration.size(measured.total) < budget.trigger
@@ -82,6 +102,8 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
             }
         )
         return 0
+    for notice in quoted.notices:
+        output.text(f"{notice}\n")
     output.text("\n".join(line.removeprefix("  ") for line in floor_ledger(budget, measured)))
     output.text(f"\nWith --compact-schemas the floor is {compact_total:,} tokens.")
     if fits:

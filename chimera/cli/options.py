@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -74,6 +75,48 @@ CompactSchemas = Annotated[
         rich_help_panel=TOOLS,
     ),
 ]
+Mcp = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Offer the tools of the MCP servers in this file.", rich_help_panel=TOOLS
+    ),
+]
+OpenApi = Annotated[
+    Path | None,
+    typer.Option(
+        "--openapi",
+        metavar="FILE",
+        help="Offer the operations of this OpenAPI description.",
+        rich_help_panel=TOOLS,
+    ),
+]
+OpenApiBaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--openapi-base-url",
+        metavar="URL",
+        help="Where that service is [as described].",
+        rich_help_panel=TOOLS,
+    ),
+]
+OpenApiMethods = Annotated[
+    str | None,
+    typer.Option(
+        "--openapi-methods",
+        metavar="A,B",
+        help="Offer operations with these methods [get].",
+        rich_help_panel=TOOLS,
+    ),
+]
+OpenApiEnv = Annotated[
+    str | None,
+    typer.Option(
+        "--openapi-env",
+        metavar="NAME",
+        help="Environment variable with the key of that service.",
+        rich_help_panel=TOOLS,
+    ),
+]
 
 
 class GroupedCommand(TyperCommand):
@@ -92,6 +135,20 @@ class GroupedCommand(TyperCommand):
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+def imports(
+    mcp: Path | None, openapi: Path | None, base_url: str | None, methods: str | None, env: str | None
+) -> dict[str, Any]:
+    """The options that import tools, as settings."""
+    names = tool_names(methods)
+    return {
+        "mcp": mcp,
+        "openapi": openapi,
+        "openapi_base_url": base_url,
+        "openapi_methods": names and tuple(name.lower() for name in names),
+        "openapi_env": env,
+    }
 
 
 def tool_names(text: str | None) -> tuple[str, ...] | None:

@@ -65,6 +65,12 @@ class Screen:
         self._terminal.block(
             f"run {fields.get('run_id')} in {one_line(str(fields.get('workspace')))}", indent=_INDENT
         )
+        if files := (quoted := fields.get("instructions") or {}).get("files"):
+            named = one_line(", ".join(map(str, files)))
+            self._terminal.block(
+                f"{named}: {quoted.get('tokens', 0):,} tokens quoted in every request, as data",
+                indent=_INDENT,
+            )
 
     def _prompt_sent(self, fields: Fields) -> None:
         self._prompt = fields["calibrated"]

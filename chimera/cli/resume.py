@@ -42,6 +42,11 @@ def resume(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     sandbox: Annotated[
         SandboxLevel | None, typer.Option(help="What commands may write.", rich_help_panel=SAFETY)
     ] = None,
+    mcp: options.Mcp = None,
+    openapi: options.OpenApi = None,
+    openapi_base_url: options.OpenApiBaseUrl = None,
+    openapi_methods: options.OpenApiMethods = None,
+    openapi_env: options.OpenApiEnv = None,
     output_format: options.Format = "text",
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -68,5 +73,6 @@ def resume(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         "max_seconds": max_seconds,
         "mode": mode,
         "sandbox": sandbox,
+        **options.imports(mcp, openapi, openapi_base_url, openapi_methods, openapi_env),
     }
     return show_run(output, partial(api.resume, run, message or "", **settings), quiet=quiet)

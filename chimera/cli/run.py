@@ -90,6 +90,11 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     ] = None,
     tools: options.Tools = None,
     compact_schemas: options.CompactSchemas = None,
+    mcp: options.Mcp = None,
+    openapi: options.OpenApi = None,
+    openapi_base_url: options.OpenApiBaseUrl = None,
+    openapi_methods: options.OpenApiMethods = None,
+    openapi_env: options.OpenApiEnv = None,
     output_format: options.Format = "text",
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -124,6 +129,7 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         "allow_git_write": allow_git_write,
         "tools": options.tool_names(tools),
         "compact_schemas": compact_schemas,
+        **options.imports(mcp, openapi, openapi_base_url, openapi_methods, openapi_env),
     }
     return run_task(output, read_task(task, file), settings, quiet=quiet)
 

@@ -212,8 +212,8 @@ def _remedy(budget: ContextBudget, floor: Floor, task_tokens: int, compact_total
     if floor.servers:
         server, tools = next(iter(floor.servers.items()))
         ways.append(
-            f"without the server {server}, whose {len(tools)} tools cost {sum(tools.values()):,} tokens (--mcp or --openapi "
-            f"without it, its tool filter, or --tools)"
+            f"no server {server}, whose tools cost {sum(tools.values()):,} tokens, or fewer of its {len(tools)} tools (--tools, "
+            "or the filter in its file)"
         )
     elif floor.tools:
         ways.append("fewer tools (--tools)")
