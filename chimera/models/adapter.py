@@ -107,7 +107,8 @@ class Adapter(ABC):
     def _sent_parameters(self, request: Request) -> dict[str, Any]:
         """The parameters beside messages and tools, the bound of the completion as low as the model's own."""
         most = self._facts.max_output if self._facts else None
-        return self._parameters.sent(min(request.max_tokens, most) if most else request.max_tokens)
+        bound = min(request.max_tokens, most) if most else request.max_tokens
+        return self._parameters.sent(bound, reply_schema=request.reply_schema)
 
     def _sent_messages(self, request: Request) -> list[dict[str, Any]]:
         return self._parameters.messages(message.wire() for message in request.messages)

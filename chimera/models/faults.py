@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from chimera.errors import ContextOverflowError, ModelAuthError, ModelError
+from chimera.errors import ContextOverflowError, ModelAuthError, ModelError, ToolsRefusedError
 
 _SHOWN_CHARACTERS = 600
 
@@ -72,6 +72,13 @@ _LIMITS = tuple(
 
 _NOT_TOKENS = re.compile(r"\d* ?(bytes|char)")
 
+# How servers say that a model has no form for tool calls, or that they were started without one.
+_NO_TOOLS = re.compile(
+    r"does(n't| not) support (tools|tool use|tool call|function call)|no endpoints found that support tool use"
+    r"|tool choice requires --enable-auto-tool-choice|tools? param requires --jinja"
+    r"|(tools?|tool.?calling|function.?calling) (is|are) not (supported|enabled|available)"
+)
+
 _NO_MONEY = re.compile(
     r"insufficient_quota|exceeded your current quota|billing|credit balance|insufficient (balance|credit|funds)"
     r"|payment required|quota.{0,20}exhausted"
@@ -117,6 +124,8 @@ def model_error(fault: ProviderFault, *, model: str) -> ModelError:
         return ContextOverflowError(
             f"{where} refused the request for its size: {shown}", limit=overflow_limit(words)
         )
+    if fault.status in {None, 400, 404, 422, 500, 501} and _NO_TOOLS.search(words):
+        return ToolsRefusedError(f"{where}: {shown}")
     if fault.status in {401, 403} or (fault.status in {None, 400} and _REFUSED_KEY.search(words)):
         return ModelAuthError(f"{where} refused the key: {shown}. Check the key of this provider.")
     if fault.status == 404 or (fault.status in {None, 400, 422} and _NO_MODEL.search(words)):
@@ -247,7 +256,7 @@ def _message(body: Any) -> str:
     """What an error body says; behind a router, what the provider said comes with it."""
     inner = body.get("error", body) if isinstance(body, Mapping) else body
     if not isinstance(inner, Mapping):
-        return inner.strip() if isinstance(inner, str) and isinstance(body, Mapping) else ""
+        return inner.strip() if isinstance(inner, str) else ""
     said = inner.get("message")
     metadata = inner.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, Mapping) else None

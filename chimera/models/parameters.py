@@ -43,9 +43,12 @@ class Parameters:
         self.drops_all = False
         """Whatever the model does not support is to be left out: a refusal spoke of parameters and named none."""
 
-    def sent(self, max_tokens: int) -> dict[str, Any]:
+    def sent(self, max_tokens: int, *, reply_schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The parameters of a request beside its messages and tools."""
         whole = {self._bound: max_tokens, "stream_options": {"include_usage": True}} | self._options
+        if reply_schema is not None:
+            form = {"name": "action", "schema": reply_schema}
+            whole["response_format"] = {"type": "json_schema", "json_schema": form}
         if "max_completion_tokens" in self._options:
             whole.pop("max_tokens", None)
         renamed = {self._renames.get(name, name): value for name, value in whole.items()}
@@ -83,7 +86,9 @@ class Parameters:
             return notice
         if not unsupported and not _REFUSES.search(words):
             return None
-        places = {name: found.start() for name in self.sent(0) if (found := _named(name, words))}
+        places = {
+            name: found.start() for name in self.sent(0, reply_schema={}) if (found := _named(name, words))
+        }
         if places:
             return self._give_up(min(places, key=lambda name: (places[name], -len(name))))
         if unsupported and not self.drops_all:

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from chimera.errors import ContextOverflowError, ModelAuthError, ModelError
+from chimera.errors import ContextOverflowError, ModelAuthError, ModelError, ToolsRefusedError
 from chimera.models.faults import (
     ProviderFault,
     error_status,
@@ -93,6 +93,29 @@ def test_a_bare_413_is_an_overflow_and_throttling_of_that_status_is_not() -> Non
     error = error_of("Request too large on tokens per minute (TPM): Limit 6000, Requested 9000", 413)
     assert not isinstance(error, ContextOverflowError)
     assert not error.retryable
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("registry.ollama.ai/library/gemma:2b does not support tools", 400),
+        ("No endpoints found that support tool use. Try disabling tools.", 404),
+        ('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', 400),
+        ("tools param requires --jinja flag", 500),
+        ("Function calling is not enabled for this model", 400),
+    ],
+)
+def test_a_refusal_of_tools_is_known_in_every_wording(text: str, status: int) -> None:
+    error = error_of(text, status)
+    assert isinstance(error, ToolsRefusedError)
+    assert not error.retryable
+
+
+@pytest.mark.parametrize(
+    "text", ["Invalid tools: function name missing", "tool call id not found in history"]
+)
+def test_a_fault_in_a_call_is_no_refusal_of_tools(text: str) -> None:
+    assert not isinstance(error_of(text, 400), ToolsRefusedError)
 
 
 def test_small_numbers_are_no_window() -> None:
