@@ -43,6 +43,7 @@ from chimera.tools.imported import imported_tools
 from chimera.tools.known_files import KnownFiles
 from chimera.tools.schema_compact import compact_schema
 from chimera.workspace.environment import child_environment, is_secret_name
+from chimera.workspace.git_disarm import Disarming
 from chimera.workspace.governed import GovernedFiles
 from chimera.workspace.lock import workspace_lock
 from chimera.workspace.paths import Workspace
@@ -110,6 +111,8 @@ def open_session(
         sandbox = sandbox.narrowed(hidden=(*hidden, *_private_folders(home, root, sandbox)))
         secrets = known_secrets(process_environment(), config.model_options, root)
         record.redactor = Redactor({**secrets, **imported.secrets})
+        if sandbox.guard is not None:
+            sandbox.guard.disarm = Disarming(root=root, aside=record.path / "set_aside")
         runner = CommandRunner(
             root=root,
             sandbox=sandbox,
@@ -128,7 +131,7 @@ def open_session(
             sandbox=sandbox,
             runner=runner,
             events=RedactedEvents(record.redactor, record.emit, emit),
-            governed=GovernedFiles(root),
+            governed=GovernedFiles(root, sandbox.guard.users_own if sandbox.guard else None),
             imported=imported,
             ask=ask,
             compactor=compactor,
@@ -154,9 +157,9 @@ class Session:
     ask: Ask | None
     compactor: Compactor
 
-    def run(self, task: str) -> RunResult:
-        """Run the loop on a task and record its end, a crash included."""
-        return self._run(task, None, Checkpoints(self.home, self.workspace.root, self.record.run_id))
+    def run(self, task: str, past: Past | None = None) -> RunResult:
+        """Run the loop on a task, from its start or from steps of another record, and record its end, a crash included."""
+        return self._run(task, past, Checkpoints(self.home, self.workspace.root, self.record.run_id))
 
     def resume(self, recording: Recording, message: str) -> RunResult:
         """Go on with what this record holds. What changed is counted from the start of its first part."""
@@ -205,6 +208,7 @@ class Session:
             late.append("Interrupted while the run was ending: what it changed is not listed.")
         except RecordError as fault:
             late.append(str(fault))
+        late += self.runner.notes
         if changed := self.governed.reported:
             late.append(_governed_text(changed))
         result = replace(
@@ -270,8 +274,8 @@ class Session:
         if event.type != "run_started":
             self.emit(event)
             changing = event.type == "tool_finished" and event.fields["name"] not in LOOKING_TOOLS
-            if changing and (names := self.governed.changed()):
-                self.emit(Event("warning", {"text": _governed_text(names)}))
+            for text in self._noticed() if changing else ():
+                self.emit(Event("warning", {"text": text}))
             return
         about = {**self._about(), **quoted.fields(), **checkpoints.start_fields()}
         self.emit(Event("run_started", {**event.fields, **about}))
@@ -279,6 +283,12 @@ class Session:
             self.emit(checkpoints.taken_up)
         for text in notices:
             self.emit(Event("warning", {"text": text}))
+
+    def _noticed(self) -> Iterator[str]:
+        """What the last call did to repositories, and to files that other programs obey."""
+        yield from self.runner.fresh_notes()
+        if names := self.governed.changed():
+            yield _governed_text(names)
 
     def _about(self) -> dict[str, Any]:
         return {

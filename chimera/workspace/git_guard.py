@@ -122,6 +122,10 @@ class GitGuard:
             _release(made)
             self._after(plan)
 
+    def users_own(self) -> list[Path]:
+        """Git's entries at the last look that no command made."""
+        return [*self._known.values()]
+
     def notes(self) -> tuple[str, ...]:
         """What happened to repositories since the last call, one sentence each, for the model and the user."""
         notes, self._notes = tuple(self._notes), []

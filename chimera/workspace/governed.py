@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimera.workspace.git_folders import git_folders
+from chimera.workspace.files import is_folder
+from chimera.workspace.git_folders import CheckoutWatch, GitFolders, git_folders
 
 FILES = (
     "AGENTS.md",
@@ -37,7 +38,9 @@ FOLDERS = (
     ".idea",
     ".vscode",
 )
-_GIT_FILES = ("config", "config.worktree", "info/attributes")
+# The last one is what a rebase that was left in the middle does next; it can name commands.
+_GIT_FILES = ("config", "config.worktree", "commondir", "info/attributes", "rebase-merge/git-rebase-todo")
+_WATCHED_FOLDERS = 20_000
 _MOST_FILES = 500
 _MOST_HASHED_BYTES = 1 << 20
 
@@ -51,10 +54,16 @@ class _State:
 
 
 class GovernedFiles:
-    """The governed files of a workspace, watched from the moment this is made."""
+    """The governed files of a workspace, watched from the moment this is made.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        root: the workspace, a real path.
+        repositories: the git entries to watch, nested ones included; None: all that are found at each look.
+    """
+
+    def __init__(self, root: Path, repositories: Callable[[], Iterable[Path]] | None = None) -> None:
         self._root = root
+        self._repositories = repositories or CheckoutWatch(root=root, limit=_WATCHED_FOLDERS).look
         self.reported: list[str] = []
         """Every name that was ever returned by `changed`, in order."""
         self._seen = self._look({})
@@ -89,13 +98,16 @@ class GovernedFiles:
             yield self._root / name
         for name in FOLDERS:
             yield from _files_below(self._root / name)
-        folders = git_folders(self._root)
-        if folders is None:
-            return
-        for folder in dict.fromkeys((folders.own, folders.common)):
+        watched: dict[Path, None] = {}
+        for entry in self._repositories():
+            if entry.is_symlink() or not is_folder(entry):
+                yield entry
+            found = GitFolders(own=entry, common=entry) if entry.name != ".git" else git_folders(entry.parent)
+            watched |= dict.fromkeys((found.own, found.common) if found else ())
+        for folder in watched:
             for name in _GIT_FILES:
                 yield folder / name
-            yield from _files_below(folder / "hooks")
+            yield from (hook for hook in _files_below(folder / "hooks") if hook.suffix != ".sample")
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

@@ -90,6 +90,9 @@ class CommandRunner:
         self._linger_s = linger_s
         self._left: set[Process] = set()
         self._scratch: Path | None = None
+        self.notes: list[str] = []
+        """Those of all results so far."""
+        self._noted = 0
 
     def run(self, command: str, timeout_s: float) -> CommandResult:
         """Run `command` with bash and return when its shell has ended or the time is up.
@@ -115,6 +118,8 @@ class CommandRunner:
         left = set() if timed_out else self._remaining(running, first_tick)
         self._left |= left
         output, spool = buffer.finish()
+        notes = self._sandbox.guard.notes() if self._sandbox.guard else ()
+        self.notes += notes
         return CommandResult(
             exit_code=None if timed_out else _exit_code(process.returncode),
             timed_out=timed_out,
@@ -122,9 +127,14 @@ class CommandRunner:
             size=buffer.size,
             spool=spool,
             left_running=bool(left),
-            notes=self._sandbox.guard.notes() if self._sandbox.guard else (),
+            notes=notes,
             duration_s=time.monotonic() - began,
         )
+
+    def fresh_notes(self) -> list[str]:
+        """The notes since the last call of this."""
+        fresh, self._noted = self.notes[self._noted :], len(self.notes)
+        return fresh
 
     def close(self) -> None:
         """End every process that a command of this run has left behind, and remove their temporary files."""

@@ -111,3 +111,26 @@ def test_a_folder_without_git_is_watched_too(tmp_path: Path) -> None:
     governed = GovernedFiles(tmp_path)
     (tmp_path / "AGENTS.md").write_text("x")
     assert governed.changed() == ("AGENTS.md",)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pointer", "bare"])
+def test_nested_repositories_are_watched_and_their_samples_are_not(root: Path, kind: str) -> None:
+    options = {"folder": [], "pointer": ["--separate-git-dir", str(root / "store")], "bare": ["--bare"]}[kind]
+    subprocess.run(["git", "init", "-q", *options, str(root / "inner")], check=True)
+    folder = {"folder": "inner/.git", "pointer": "store", "bare": "inner"}[kind]
+    governed = GovernedFiles(root)
+    (root / folder / "hooks").mkdir(exist_ok=True)
+    for name in ("config", "commondir", "hooks/post-checkout", "hooks/new.sample"):
+        (root / folder / name).write_text("x")
+    assert governed.changed() == tuple(
+        f"{folder}/{n}" for n in ("commondir", "config", "hooks/post-checkout")
+    )
+
+
+def test_a_repository_that_comes_later_is_noticed(root: Path) -> None:
+    governed = GovernedFiles(root)
+    subprocess.run(["git", "init", "-q", str(root / "inner")], check=True)
+    assert "inner/.git/config" in governed.changed()
+    (root / "inner" / ".git").rename(root / "store")
+    (root / "inner" / ".git").write_text("gitdir: ../store\n")
+    assert {"inner/.git", "store/config"} <= set(governed.changed())
