@@ -14,6 +14,7 @@ __all__ = ["ELLIPSIS", "Flow", "escaped", "fit", "one_line", "width", "wrap"]
 
 ELLIPSIS = "…"
 _TAB = "    "
+_EMOJI_STYLE = "\ufe0f"
 
 
 def one_line(text: str) -> str:
@@ -124,6 +125,8 @@ def _head(text: str, columns: int) -> str:
 
 
 def _cells(character: str) -> int:
+    if character == _EMOJI_STYLE:
+        return 1  # what makes a narrow sign before it wide; behind a wide one it is a cell too many, which does no harm
     if unicodedata.category(character) in {"Mn", "Me", "Cf"}:
         return 0
     return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1

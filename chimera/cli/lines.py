@@ -142,7 +142,7 @@ def call_line(call: Fields, columns: int | None) -> tuple[Span, ...]:
     took = f" · {duration_text(call.get('duration_ms', 0))}"
     room = (_PIPE_COLUMNS if columns is None else columns) - 4
     code = call.get("exit_code")
-    if code is not None and width(what) + width(took) > room:
+    if code and width(what) + width(took) > room:
         took = f" · exit {code}{took}"
     return mark, fit(what, max(room - width(took), 1)), (took, "dim")
 
@@ -165,13 +165,19 @@ def compaction_text(fields: Fields, columns: int | None = None) -> str:
     sizes = f"{fields.get('before', 0):,} → {fields.get('after', 0):,}"
     if not fields.get("changed"):
         return f"compaction could not help ({fields.get('failure')}): {sizes} tokens at best"
-    turns = ", ".join(f"{fields.get(f'{name}_turns', 0)} {name}" for name in ("kept", "masked", "removed"))
-    tight = " · tight" if fields.get("tight") else ""
-    where = f" · {fields['archive']}" if fields.get("archive") else ""
-    whole = f"compacted {sizes} tokens · turns: {turns}{tight}{where}"
-    return (
-        whole if columns is None or width(whole) <= columns else f"compacted {sizes} · {turns}{tight}{where}"
+    counts = {name: fields.get(f"{name}_turns", 0) for name in ("kept", "masked", "removed")}
+    turns = ", ".join(f"{number} {name}" for name, number in counts.items())
+    more = " · tight" if fields.get("tight") else ""
+    more += f" · {fields['archive']}" if fields.get("archive") else ""
+    few = ", ".join(f"{number} {name}" for name, number in counts.items() if number and name != "kept")
+    few_sizes = f"{short(fields.get('before', 0))} → {short(fields.get('after', 0))}"
+    wordings = (
+        f"compacted {sizes} tokens · turns: {turns}{more}",
+        f"compacted {sizes} · {turns}{more}",
+        f"compacted {sizes} · {few}",
+        f"compacted {few_sizes} · {count(counts['masked'] + counts['removed'], 'turn')} cut",
     )
+    return next((w for w in wordings if columns is None or width(w) <= columns), wordings[-1])
 
 
 def parts_text(fields: Fields) -> str:
@@ -215,22 +221,27 @@ def summary_rows(result: Fields, verification: Fields | None = None) -> Iterator
         yield "context", _context_text(context)
 
 
-def next_commands(result: Fields) -> Iterator[tuple[str, str]]:
-    """What may be typed after a run, as a command and what it does."""
-    run_id, reason = result.get("run_id"), result.get("stop_reason")
+def next_commands(result: Fields, *, named: bool = True) -> Iterator[tuple[str, str]]:
+    """What may be typed after a run, as a command and what it does.
+
+    Args:
+        result: as in the `run_finished` event.
+        named: with the id of the run; without it they mean the last one.
+    """
+    run, reason = f" {result.get('run_id')}" if named else "", result.get("stop_reason")
     if reason == "cannot_shrink" and result.get("stop_detail") in {"floor", "task"}:
         yield "chimera floor", "what each step costs"
         return
     if reason in {"answered", "verify_failed", "no_progress"}:
-        yield f'chimera resume {run_id} "..."', "say what is to be done next"
+        yield f'chimera resume{run} "..."', "say what is next"
     elif reason == "cannot_shrink":
-        yield f"chimera resume {run_id} --window TOKENS", "go on in a larger window"
+        yield f"chimera resume{run} --window TOKENS", "in a larger window"
     elif reason not in {"internal_error", "state_unwritable"}:
-        yield f"chimera resume {run_id}", "go on"
-    yield f"chimera show {run_id}", "what it did, step by step"
+        yield f"chimera resume{run}", "go on"
+    yield f"chimera show{run}", "what it did"
     if result.get("files_changed"):
-        yield f"chimera diff {run_id}", "what it changed"
-        yield f"chimera undo {run_id}", "put that back"
+        yield f"chimera diff{run}", "what it changed"
+        yield f"chimera undo{run}", "put that back"
 
 
 def change_text(file: Fields) -> str:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chimera.cli import lines
-from chimera.cli.cells import escaped, one_line
+from chimera.cli.cells import escaped, one_line, width
+from chimera.cli.changes import STYLES, ChangedLine, changed_lines
 from chimera.cli.terminal import Terminal
+from chimera.cli.waiting import Waiting
 from chimera.record.events import Event
 
 Fields = Mapping[str, Any]
 _INDENT = "  "
 _OUTPUT_LINES = 8
 """Of a call's output, with `verbose`."""
+_COLUMNS_OF_AN_ID = 60
+"""Below them a command that names its run would be broken."""
+_CHANGED_LINES = 16
+"""Of an edit, without `verbose`."""
 
 
 class Screen:
@@ -36,6 +42,12 @@ class Screen:
         self._cost: float | None = 0.0
         self._held = ""
         self._streamed = False
+        self._asked: dict[str, tuple[str, str]] = {}
+        """Name and arguments of calls that have begun, by id."""
+        self.waiting = Waiting(terminal)
+        """A context for the duration of the run, in which the terminal shows that it goes on."""
+        self.verification: Fields | None = None
+        """The `tool_finished` event of the last check."""
 
     def __call__(self, event: Event) -> None:
         """Show one event."""
@@ -75,7 +87,7 @@ class Screen:
     def _prompt_sent(self, fields: Fields) -> None:
         self._prompt = fields["calibrated"]
         share = round(100 * self._prompt / max(self._budget, 1))
-        self._terminal.transient(f"step {fields['step']} · {share}% of budget · waiting for the model")
+        self.waiting.begin(f"waiting for the model · step {fields['step']} · {share}% of budget")
 
     def _text(self, fields: Fields) -> None:
         """A piece of a reply. On a pipe the reply comes whole, with its completion."""
@@ -86,13 +98,14 @@ class Screen:
             piece = piece.lstrip("\n")
         if piece:
             self._terminal.flow(piece)
+            self.waiting.heard()
             self._streamed = True
 
     def _completion(self, fields: Fields) -> None:
         message, usage = fields["message"], fields["usage"]
         content, calls = str(message.get("content") or "").strip("\n"), message.get("tool_calls")
-        if self._streamed:
-            self._terminal.end_flow()
+        self.waiting.end()
+        self._terminal.end_flow()
         self.answer_shown = self._streamed and not calls
         if content and not self._streamed:
             # The answer itself goes to standard output; a reply that turns out not to be one is shown later.
@@ -121,13 +134,29 @@ class Screen:
             self._terminal.block(
                 one_line(f"{fields['name']} {fields['arguments']}"), indent="  > ", style="dim"
             )
-        self._terminal.transient(f"  … {one_line(fields['name'])} {one_line(fields['arguments'])}")
+        self._asked[str(fields.get("id"))] = (str(fields["name"]), str(fields["arguments"]))
+        self.waiting.begin(one_line(f"{fields['name']} {fields['arguments']}"))
 
     def _tool_finished(self, fields: Fields) -> None:
+        self.waiting.end()
+        if fields["name"] == "verify":
+            self.verification = fields
         self._terminal.line(*lines.call_line(fields, self._terminal.columns))
+        name, arguments = self._asked.pop(str(fields.get("id")), ("", ""))
+        if fields["ok"] and self._terminal.live:
+            self._changes(changed_lines(name, arguments))
         if self._verbose and isinstance(output := fields.get("output"), str):
             for line in escaped(output).split("\n")[-_OUTPUT_LINES:]:
                 self._terminal.line((f"    {line}", "dim"))
+
+    def _changes(self, changes: Sequence[ChangedLine]) -> None:
+        """An edit as a diff, as far as it is short."""
+        most = len(changes) if self._verbose or len(changes) == _CHANGED_LINES + 1 else _CHANGED_LINES
+        for sign, text in changes[:most]:
+            line = f"    {sign} {text}".replace("\t", "    ")
+            self._terminal.line((line, STYLES[sign]) if sign in STYLES else line)
+        if len(changes) > most:
+            self._terminal.line((f"    … {len(changes) - most:,} more lines", "dim"))
 
     def _message(self, fields: Fields) -> None:
         if self._held:
@@ -153,18 +182,26 @@ def show_compaction(terminal: Terminal, fields: Fields) -> None:
     terminal.block(text, indent="↺ ", hang=_INDENT, style="yellow")
 
 
-def show_summary(terminal: Terminal, result: Fields) -> None:
+def show_summary(terminal: Terminal, result: Fields, verification: Fields | None = None) -> None:
     """The end of a run that began: why it stopped, what it changed and cost, and what to type next."""
     answered = result.get("stop_reason") == "answered"
     terminal.line("")
     terminal.block(lines.ending_text(result), style="green" if answered else "red")
-    run_id = result.get("run_id")
-    rows = [*lines.summary_rows(result)]
-    if run_id:
-        rows.append(("next", f"chimera show {run_id}"))
-        rows.append(("", f"chimera diff {run_id}"))
-    for heading, text in rows:
+    for heading, text in lines.summary_rows(result, verification):
         terminal.block(text, indent=f"  {heading:<9}", hang=" " * 11)
+    if result.get("run_id"):
+        narrow = terminal.columns is not None and terminal.columns < _COLUMNS_OF_AN_ID
+        _show_next(terminal, list(lines.next_commands(result, named=not narrow)))
+
+
+def _show_next(terminal: Terminal, commands: Sequence[tuple[str, str]]) -> None:
+    """Commands as one may copy them: never broken, and explained where there is room."""
+    widest = max(width(command) for command, _ in commands)
+    for number, (command, effect) in enumerate(commands):
+        line = f"  {'next' if number == 0 else '':<9}{command:<{widest}}"
+        explained = f"{line}  {effect}"
+        room = terminal.columns
+        terminal.long_line(explained if room is None or width(explained) <= room else line.rstrip())
 
 
 def show_fault(terminal: Terminal, message: str) -> None:

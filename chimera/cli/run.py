@@ -188,11 +188,12 @@ def show_run(output: Output, start: Callable[..., RunResult], *, quiet: bool) ->
         if screen is not None:
             screen(event)
 
-    result = start(emit=emit, ask=_asker(output))
+    with screen.waiting if screen is not None else nullcontext():
+        result = start(emit=emit, ask=_asker(output))
     fields = result.fields()
     with interruption.ending():
-        if result.run_id is not None and not quiet:
-            show_summary(output.terminal, fields)
+        if result.run_id is not None and screen is not None:
+            show_summary(output.terminal, fields, screen.verification)
         if result.message:
             show_fault(output.terminal, result.message)
         # Where both streams end on one screen, the answer is there already.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Literal, TextIO, TypeAlias
 
 from chimera.cli.cells import Flow, escaped, fit, width, wrap
@@ -15,7 +17,7 @@ Span: TypeAlias = str | tuple[str, Style]
 _SGR: dict[Style, str] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 # For streams that cannot encode ours; one cell for one cell.
 _ASCII = str.maketrans(
-    {"·": "-", "…": "~", "→": ">", "✓": "+", "✗": "x", "█": "#", "░": ".", "┊": ":", "↺": "~"}
+    {"·": "-", "…": "~", "→": ">", "✓": "+", "✗": "x", "█": "#", "░": ".", "┊": ":", "↺": "*"}
 )
 _USUAL_COLUMNS = 80
 
@@ -36,10 +38,14 @@ class Terminal:
         self.live = stream.isatty() and not dumb
         """A terminal whose current line can be rewritten."""
         self.coloured = self.live and not environment.get("NO_COLOR")
+        self.lock = threading.RLock()
+        """Held while something is written; by who looks and then writes, for both."""
         self._ascii = not _can_encode(stream)
         self._transient = 0
         self._gone = False
         self._flow = Flow()
+        self._flowing = False
+        self._asking = False
 
     @property
     def columns(self) -> int | None:
@@ -68,20 +74,39 @@ class Terminal:
             self._write((self._painted(whole, style) if style else whole).rstrip() + "\n")
 
     def transient(self, text: str) -> None:
-        """Text that stands in the current line until the next output. Nothing on a pipe."""
-        if not self.live:
-            return
-        shown = fit(escaped(text), self.columns or _USUAL_COLUMNS)
-        self._write(self._painted(shown, "dim"))
-        self._transient = width(shown)
+        """Text that stands in the current line until the next output. Nothing on a pipe, or behind a question."""
+        with self.lock:
+            if not self.live or self._asking or self._flowing:
+                return
+            shown = fit(escaped(text), self.columns or _USUAL_COLUMNS)
+            before, self._transient = self._transient, 0
+            over = " " * (before - width(shown))
+            self._write(("\r" if before else "") + self._painted(shown, "dim") + over)
+            self._transient = max(before, width(shown))
 
     def flow(self, text: str) -> None:
         """Text that arrives in pieces, wrapped like `block`; `end_flow` ends it."""
-        self._write(self._flow.add(escaped(text), self.columns or _USUAL_COLUMNS))
+        with self.lock:
+            self._write(self._flow.add(escaped(text), self.columns or _USUAL_COLUMNS))
+            self._flowing = True
 
     def end_flow(self) -> None:
-        """The end of a flow, with its line end."""
-        self._write(self._flow.end(self.columns or _USUAL_COLUMNS) + "\n")
+        """The end of a flow, with its line end. Nothing where there is none."""
+        with self.lock:
+            if self._flowing:
+                self._flowing = False
+                self._write(self._flow.end(self.columns or _USUAL_COLUMNS) + "\n")
+
+    @contextmanager
+    def question(self, text: str) -> Iterator[None]:
+        """A question of our own at the beginning of a line; for the duration of the block nothing is written behind it."""
+        with self.lock:
+            self._write(text)
+            self._asking = True
+        try:
+            yield
+        finally:
+            self._asking = False
 
     def long_line(self, text: str, style: Style | None = None) -> None:
         """One line of any length, for the terminal to wrap: where a break of ours would change what it says."""
@@ -107,6 +132,10 @@ class Terminal:
         return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if self.coloured and text else text
 
     def _write(self, text: str) -> None:
+        with self.lock:
+            self._write_now(text)
+
+    def _write_now(self, text: str) -> None:
         if self._gone or not text:
             return
         if self._transient:

@@ -106,6 +106,10 @@ def test_a_compaction_says_what_became_of_the_turns() -> None:
     assert text == (
         "compacted 3,534 → 2,063 tokens · turns: 2 kept, 1 masked, 4 removed · tight · @run/archive/0001.md"
     )
+    wide = {**fields, "before": 123_456, "after": 61_234}
+    for columns in (37, 60, 77, 100):
+        assert width(lines.compaction_text(wide, columns)) <= columns
+    assert lines.compaction_text(wide, 37) == "compacted 123k → 61k · 5 turns cut"
     failed = lines.compaction_text({"changed": False, "before": 10, "after": 9, "failure": "tail"})
     assert failed == "compaction could not help (tail): 10 → 9 tokens at best"
 
@@ -138,3 +142,10 @@ def test_what_to_type_next_depends_on_why_it_stopped(reason: str, detail: str | 
 def test_a_summary_tells_how_the_last_check_ended() -> None:
     check = {"name": "verify", "ok": False, "digest": "ran `pytest`: exit 1"}
     assert ("check", "FAILED: ran `pytest`: exit 1") in list(lines.summary_rows({}, check))
+
+
+def test_commands_without_a_name_mean_the_last_run() -> None:
+    commands = [
+        command for command, _ in lines.next_commands({"run_id": "r", "stop_reason": "answered"}, named=False)
+    ]
+    assert commands == ['chimera resume "..."', "chimera show"]

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import io
+import json
+import threading
+from typing import Any
 
 import pytest
 from typing_extensions import override
 
 from chimera.cli.cells import width
-from chimera.cli.render import Screen
+from chimera.cli.render import Screen, show_summary
 from chimera.cli.terminal import Terminal
+from chimera.cli.waiting import Waiting
 from chimera.record.events import Event
 
 
@@ -175,3 +179,146 @@ def test_verbose_shows_the_end_of_an_output_and_the_parts_of_a_compaction() -> N
     assert "    line 19\n" in stream.getvalue()
     assert "line 11\n" not in stream.getvalue()
     assert "after: fixed 1,000, note 20" in stream.getvalue()
+
+
+def seen(stream: io.StringIO) -> list[str]:
+    """The lines as they stand on the screen in the end."""
+    shown = []
+    for line in stream.getvalue().split("\n"):
+        cells = ""
+        for part in line.split("\r"):
+            cells = part + cells[len(part) :]
+        shown.append(cells.rstrip())
+    return shown
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_takes_its_time_is_counted_in_one_line() -> None:
+    stream, clock = Screenful(), Clock()
+    terminal = Terminal(stream, {"NO_COLOR": "1"})
+    waiting = Waiting(terminal, clock=clock)
+    waiting.begin("waiting for the model")
+    shown = []
+    for seconds in (0.5, 1.0, 61.5):
+        clock.now = 100 + seconds
+        waiting.tick()
+        shown += seen(stream)
+    waiting.end()
+    waiting.tick()
+    terminal.line("done")
+    assert shown == [
+        "waiting for the model",
+        "1 s · waiting for the model",
+        "1 min 01 s · waiting for the model",
+    ]
+    assert seen(stream) == ["done", ""]
+
+
+def test_a_reply_that_falls_silent_is_waited_for_below_it() -> None:
+    stream, clock = Screenful(), Clock()
+    terminal = Terminal(stream, {"NO_COLOR": "1"})
+    waiting = Waiting(terminal, clock=clock)
+    waiting.begin("waiting")
+    terminal.flow("I write the file now.")
+    waiting.heard()
+    clock.now += 3
+    waiting.tick()
+    assert seen(stream) == ["I write the file"]
+    clock.now += 2
+    waiting.tick()
+    assert seen(stream) == ["I write the file now.", "5 s · waiting"]
+    terminal.flow("More of it.")
+    terminal.end_flow()
+    terminal.end_flow()
+    assert seen(stream) == ["I write the file now.", "More of it.", ""]
+
+
+def test_nothing_is_counted_behind_a_question_or_on_a_pipe() -> None:
+    clock = Clock()
+    for stream in (Screenful(), io.StringIO()):
+        terminal = Terminal(stream, {"NO_COLOR": "1"})
+        waiting = Waiting(terminal, clock=clock)
+        with terminal.question("Well? "):
+            waiting.begin("waiting")
+            clock.now += 9
+            waiting.tick()
+        assert stream.getvalue() == "Well? "
+    waiting.tick()
+    assert stream.getvalue() == "Well? "
+
+
+def test_the_line_is_rewritten_by_itself_while_the_context_lasts() -> None:
+    class Rewritten(Screenful):
+        def __init__(self) -> None:
+            super().__init__()
+            self.often = threading.Semaphore(0)
+
+        @override
+        def write(self, text: str, /) -> int:
+            self.often.release()
+            return super().write(text)
+
+    stream, clock = Rewritten(), Clock()
+    with Waiting(Terminal(stream, {}), clock=clock, every_s=0.001) as waiting:
+        waiting.begin("waiting")
+        clock.now += 5
+        for _ in range(3):
+            assert stream.often.acquire(timeout=60)
+    assert "chimera-waiting" not in {thread.name for thread in threading.enumerate()}
+    assert "5 s · waiting" in stream.getvalue()
+
+
+def edited(**fields: Any) -> tuple[Event, Event]:
+    arguments = {"path": "a.py", "edits": [{"old": "keep\none [x]\n\x1b[2J", "new": "keep\ntwo 漢\n"}]}
+    return (
+        Event("tool_started", {"id": "1", "name": "edit_file", "arguments": json.dumps(arguments)}),
+        Event("tool_finished", {**FINISHED.fields, "id": "1", "name": "edit_file", **fields}),
+    )
+
+
+def test_an_edit_is_shown_as_a_diff_on_a_terminal_only() -> None:
+    stream = Screenful()
+    screen = Screen(Terminal(stream, {"NO_COLOR": "1"}))
+    for event in edited():
+        screen(event)
+    assert seen(stream)[1:-1] == ["      keep", "    - one [x]", "    - \\x1b[2J", "    + two 漢"]
+    others: list[tuple[io.StringIO, dict[str, Any]]] = [(Screenful(), {"ok": False}), (io.StringIO(), {})]
+    for other, fields in others:
+        screen = Screen(Terminal(other, {"NO_COLOR": "1"}))
+        for event in edited(**fields):
+            screen(event)
+        assert "two" not in seen(other)[-2]
+        assert len(seen(other)) == 2
+
+
+def test_a_long_edit_is_cut_and_says_by_how_much() -> None:
+    content = "".join(f"{n}\n" for n in range(100))
+    arguments = json.dumps({"path": "n", "content": content})
+    started = Event("tool_started", {"id": "1", "name": "write_file", "arguments": arguments})
+    finished = Event("tool_finished", {**FINISHED.fields, "id": "1", "name": "write_file"})
+    for verbose, last in ((False, "    … 84 more lines"), (True, "    + 99")):
+        stream = Screenful()
+        screen = Screen(Terminal(stream, {"NO_COLOR": "1"}), verbose=verbose)
+        screen(started)
+        screen(finished)
+        assert seen(stream)[-2] == last
+
+
+def test_the_end_names_the_check_and_what_to_type_as_it_can_be_copied() -> None:
+    result = {"run_id": "20261130-052318-0f6c61", "stop_reason": "answered", "steps": 2, "files_changed": []}
+    stream = Screenful()
+    show_summary(
+        Terminal(stream, {"NO_COLOR": "1"}), result, {"name": "verify", "ok": True, "digest": "ran `x`"}
+    )
+    assert "  check    passed: ran `x`" in seen(stream)
+    assert '  next     chimera resume 20261130-052318-0f6c61 "..."  say what is next' in seen(stream)
+    assert "           chimera show 20261130-052318-0f6c61          what it did" in seen(stream)
