@@ -15,6 +15,11 @@ from chimera.workspace.files import is_file, is_folder, real_path
 # As git reads them: what we took for another folder than git does would not be protected.
 _POINTER_BYTES = 1 << 20
 _POINTER_PREFIX = "gitdir: "
+GOVERNING = ("config", "config.worktree", "commondir", "hooks", "info", "modules", "worktrees")
+"""What in a git folder makes git run programs, or look for settings elsewhere."""
+STATE = ("HEAD", "packed-refs", "objects", "refs", "logs")
+"""Where its history is."""
+GIT_NAMES = frozenset({*GOVERNING, *STATE, "gitdir", "index", "rebase-merge", "rebase-apply", "sequencer"})
 _BARE = {"HEAD", "objects", "refs"}
 # Longest step of the clock that a file system stamps changes with.
 _CLOCK_STEP_NS = 1_000_000_000

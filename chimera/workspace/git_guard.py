@@ -18,6 +18,8 @@ from typing import Literal
 
 from chimera.workspace.files import is_folder
 from chimera.workspace.git_folders import (
+    GOVERNING,
+    STATE,
     CheckoutWatch,
     GitFolders,
     belongs_to,
@@ -25,10 +27,7 @@ from chimera.workspace.git_folders import (
     looks_like_git,
 )
 
-GOVERNING = ("config", "config.worktree", "commondir", "hooks", "info", "modules", "worktrees")
-"""What in a git folder makes git run programs, or look for settings elsewhere."""
 _GOVERNING_OF_WORKTREE = ("config.worktree", "commondir", "gitdir")
-_STATE = ("HEAD", "packed-refs", "objects", "refs", "logs")
 _FOLDERS = frozenset({"hooks", "info", "modules", "worktrees"})
 # To git the same as no such file: the common folder is the folder itself. Git never writes it this way.
 _SAME_FOLDER = b"./.\n"
@@ -213,7 +212,7 @@ class GitGuard:
             plan.mount(folder / name, "read")
             if not (folder / name).exists():
                 plan.holders.append(folder / name)
-        for name in () if writable else _STATE:
+        for name in () if writable else STATE:
             plan.mount(folder / name, "read")
 
     def _holds_checkouts(self, folder: Path) -> bool:

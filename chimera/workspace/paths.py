@@ -23,7 +23,7 @@ from chimera.workspace.files import (
     read_regular_file,
     replace_file,
 )
-from chimera.workspace.git_folders import git_folders
+from chimera.workspace.git_folders import GIT_NAMES, git_folders, looks_like_git
 
 RUN_PREFIX = "@run/"
 RUN_FOLDERS = ("outputs", "archive")
@@ -169,10 +169,29 @@ class Workspace:
         folders = git_folders(self.root)
         own = () if folders is None else (folders.own, folders.common)
         names = (*Path(spelled).parts, *self._parts(place))
-        if any(map(_is_git_name, names)) or any(place.path.is_relative_to(folder) for folder in own):
+        if (
+            any(map(_is_git_name, names))
+            or any(place.path.is_relative_to(folder) for folder in own)
+            or self._is_in_git_folder(place)
+        ):
             raise ToolError(
                 f"{spelled!r} belongs to git and is not written by file tools. Use git itself if the task needs it."
             )
+
+    def _is_in_git_folder(self, place: Place) -> bool:
+        """Whether git would take a folder around the file for its own, or would if the file were there.
+
+        Checkouts may lie in a git folder, under names that git does not use itself.
+        """
+        path, in_checkout = place.path, False
+        while path != self.root:
+            if looks_like_git(path.parent, adding=path.name) and not (
+                in_checkout and path.name not in GIT_NAMES
+            ):
+                return True
+            path = path.parent
+            in_checkout = in_checkout or os.path.lexists(path / ".git")
+        return False
 
     def _base(self, place: Place) -> Path:
         if place.name.startswith(RUN_PREFIX) and self.run_dir is not None:

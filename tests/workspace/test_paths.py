@@ -232,6 +232,21 @@ class TestGitFiles:
         with pytest.raises(ToolError, match="belongs to git"):
             write(workspace, "elsewhere/config")
 
+    @pytest.mark.parametrize(
+        "path", ["bare/config", "bare/hooks/x", "bare/new/x", "bare/tree/.git", "half/HEAD"]
+    )
+    def test_no_folder_that_git_would_take_for_its_own_is_written_or_completed(
+        self, workspace: Workspace, root: Path, path: str
+    ) -> None:
+        for folder in ("bare/objects", "bare/refs", "bare/tree", "bare/hooks", "half/objects", "half/refs"):
+            (root / folder).mkdir(parents=True)
+        for file in ("bare/HEAD", "bare/tree/.git", "bare/hooks/.git"):
+            (root / file).touch()
+        with pytest.raises(ToolError, match="belongs to git"):
+            workspace.locate(path, write=True)
+        for fine in ("bare/tree/x", "half/x", "half/objects/x"):
+            assert workspace.locate(fine, write=True).name == fine
+
     def test_they_can_be_read(self, workspace: Workspace) -> None:
         assert read(workspace, ".git/config") == b"[core]\n"
 
