@@ -22,6 +22,7 @@ Mode = Literal["plan", "ask", "accept-edits", "auto", "yolo"]
 SandboxLevel = Literal["read-only", "workspace-write", "danger-full-access"]
 CompactionMode = Literal["mask", "note", "summary"]
 AdapterName = Literal["auto", "litellm", "direct"]
+ToolProtocolChoice = Literal["auto", "native", "json"]
 
 DEFAULT_MAX_STEPS = 50
 MOST_WINDOW = 1_000_000_000
@@ -31,6 +32,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "sandbox": get_args(SandboxLevel),
     "compaction": get_args(CompactionMode),
     "adapter": get_args(AdapterName),
+    "tool_protocol": get_args(ToolProtocolChoice),
 }
 
 
@@ -71,6 +73,10 @@ class Config:
     tools: tuple[str, ...] | None = None
     """Names of the tools to offer; None: all."""
     compact_schemas: bool = False
+    tool_protocol: ToolProtocolChoice = "auto"
+    """How calls travel: the provider's own way, or as JSON actions. `auto`: natively, and as JSON where that fails."""
+    lean: bool = False
+    """A smaller floor, for small windows and slow prompts."""
     mcp: Path | None = None
     """File that names MCP servers, outside the workspace; their tools are offered."""
     openapi: Path | None = None
@@ -95,7 +101,9 @@ class Config:
             if isinstance(value := getattr(self, name), str):
                 raise ConfigError(f"{name} is {value!r}; it must be a list of names")
         if self.openapi is None and (self.openapi_base_url or self.openapi_env):
-            raise ConfigError("openapi_base_url and openapi_env say something about --openapi FILE; give that, too")
+            raise ConfigError(
+                "openapi_base_url and openapi_env say something about --openapi FILE; give that, too"
+            )
         try:
             json.dumps(dict(self.model_options))
         except (TypeError, ValueError) as fault:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chimera import __version__, interruption, prompts
+from chimera import __version__, interruption
 from chimera.attribution import LOOKING_TOOLS
 from chimera.checkpoints import Checkpoints, listed
 from chimera.config import Config, Mode, config_path, process_environment, state_dir
@@ -29,10 +28,11 @@ from chimera.core.tokens import Calibration, TokenCounter
 from chimera.errors import ConfigError, RecordError
 from chimera.instructions import Instructions, read_instructions
 from chimera.models.choose import resolve_window
+from chimera.profile import choose_protocols, choose_tools, system_text
 from chimera.record.calibrations import load_calibration, save_calibration
 from chimera.record.events import Emit, Event
+from chimera.record.known_secrets import make_redactor, without_secrets
 from chimera.record.redacted_events import RedactedEvents, redacted_result
-from chimera.record.redaction import Redactor, known_secrets
 from chimera.record.run_directory import RunDirectory, new_run_id
 from chimera.recording import Recording
 from chimera.tools.approval import approval
@@ -41,8 +41,7 @@ from chimera.tools.default import default_tools
 from chimera.tools.foreign import Imported
 from chimera.tools.imported import imported_tools
 from chimera.tools.known_files import KnownFiles
-from chimera.tools.schema_compact import compact_schema
-from chimera.workspace.environment import child_environment, is_secret_name
+from chimera.workspace.environment import child_environment
 from chimera.workspace.git_disarm import Disarming
 from chimera.workspace.governed import GovernedFiles
 from chimera.workspace.lock import workspace_lock
@@ -55,8 +54,6 @@ Ask = Callable[[Tool, Mapping[str, Any]], bool]
 """Shows a call to the user and returns whether it may run."""
 
 VERIFY_TIMEOUT_S = 600
-MASKED = "***"
-"""Stands in the record for an option that may be a secret."""
 
 
 @contextmanager
@@ -109,8 +106,13 @@ def open_session(
         record = RunDirectory.reopen(earlier) if earlier else RunDirectory.create(home, run_id)
         stack.callback(record.close)
         sandbox = sandbox.narrowed(hidden=(*hidden, *_private_folders(home, root, sandbox)))
-        secrets = known_secrets(process_environment(), config.model_options, root)
-        record.redactor = Redactor({**secrets, **imported.secrets})
+        record.redactor = make_redactor(
+            process_environment(),
+            options=config.model_options,
+            api_base=config.api_base,
+            workspace=root,
+            further=imported.secrets,
+        )
         if sandbox.guard is not None:
             sandbox.guard.disarm = Disarming(root=root, aside=record.path / "set_aside")
         runner = CommandRunner(
@@ -250,7 +252,8 @@ class Session:
             files=self.record,
             known=known,
             verify=self._verify(tools),
-            system=prompts.SYSTEM + quoted.text,
+            system=system_text(self.config) + quoted.text,
+            protocols=choose_protocols(self.config, takes_tools=getattr(self.model, "takes_tools", None)),
             emit=lambda event: self._pass_on(event, quoted, checkpoints, notices),
             compactor=self.compactor,
         )
@@ -296,6 +299,7 @@ class Session:
             "version": __version__,
             "workspace": str(self.workspace.root),
             "start_commit": self.repository.start_commit if self.repository else None,
+            "git_entries": self.governed.git_entries(),
             "mode": self.mode,
             "sandbox": {
                 "level": self.sandbox.level,
@@ -344,27 +348,6 @@ def make_budget(config: Config, model: Model, calibration: Calibration) -> Conte
     )
 
 
-def choose_tools(tools: tuple[Tool, ...], config: Config) -> tuple[Tool, ...]:
-    """The tools that the settings ask for by name or pattern, their schemas compacted if they ask for that.
-
-    Raises:
-        ConfigError: a name that is no tool.
-    """
-    if config.tools is not None:
-        names = [tool.name for tool in tools]
-        if unknown := [pattern for pattern in config.tools if not fnmatch.filter(names, pattern)]:
-            raise ConfigError(
-                f"there is no tool named {unknown[0]!r}; the tools are: {', '.join(sorted(names))}"
-            )
-        chosen = {name for pattern in config.tools for name in fnmatch.filter(names, pattern)}
-        tools = tuple(tool for tool in tools if tool.name in chosen)
-    if config.compact_schemas:
-        tools = tuple(
-            replace(t, parameters=compact_schema(t.schema())["function"]["parameters"]) for t in tools
-        )
-    return tools
-
-
 def _lately_text(names: Sequence[str]) -> str:
     """What the model is told of a call whose result was lost."""
     if not names:
@@ -380,8 +363,4 @@ def _recordable(config: Config) -> dict[str, Any]:
     """The settings as JSON values, without secrets."""
     paths = {name: str(path) for name in ("workspace", "mcp", "openapi") if (path := getattr(config, name))}
     values = asdict(config) | paths
-    options = {
-        name: MASKED if is_secret_name(name) and isinstance(value, str) else value
-        for name, value in config.model_options.items()
-    }
-    return values | {"model_options": options}
+    return {name: without_secrets("", value) for name, value in values.items()}

@@ -20,7 +20,7 @@ def advertised_tools(config: Config) -> Iterator[tuple[Tool, ...]]:
 
     Servers that the settings name are started for the block, since only they know their tools.
     """
-    from chimera.session import choose_tools
+    from chimera.profile import choose_tools
     from chimera.tools.imported import imported_tools
 
     nowhere = Path("/nonexistent")

@@ -29,6 +29,8 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     ] = None,
     tools: options.Tools = None,
     compact_schemas: options.CompactSchemas = None,
+    tool_protocol: options.ToolProtocol = None,
+    lean: options.Lean = None,
     mcp: options.Mcp = None,
     openapi: options.OpenApi = None,
     openapi_base_url: options.OpenApiBaseUrl = None,
@@ -42,7 +44,6 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
 
     Servers of --mcp are started to be asked for their tools, and ended again.
     """
-    from chimera import prompts
     from chimera.cli.advertised import advertised_tools
     from chimera.core.context_budget import (
         DEFAULT_BUDGET_FRACTION,
@@ -52,11 +53,11 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         floor_ledger,
     )
     from chimera.core.messages import system
-    from chimera.core.protocol import NATIVE
     from chimera.core.tokens import Calibration, TokenCounter
     from chimera.instructions import read_instructions
+    from chimera.profile import choose_protocols, system_text
     from chimera.record.calibrations import load_calibration
-    from chimera.record.redaction import Redactor, known_secrets
+    from chimera.record.known_secrets import make_redactor
     from chimera.tools.schema_compact import compact_schema
     from chimera.workspace.paths import Workspace
 
@@ -71,6 +72,8 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
             "workspace": workspace,
             "tools": options.tool_names(tools),
             "compact_schemas": compact_schemas,
+            "tool_protocol": tool_protocol,
+            "lean": lean,
             **options.imports(mcp, openapi, openapi_base_url, openapi_methods, openapi_env),
         }
     )
@@ -84,9 +87,11 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         schemas = [tool.schema() for tool in advertised]
     counter = TokenCounter()
     root = Workspace.open(config.workspace).root
-    redactor = Redactor(known_secrets(process_environment(), workspace=root))
+    redactor = make_redactor(process_environment(), workspace=root)
     quoted = read_instructions(root, budget, redactor, counter)
-    text = NATIVE.system(prompts.SYSTEM + quoted.text, schemas)
+    protocol = choose_protocols(config)[0]
+    text = protocol.system(system_text(config) + quoted.text, schemas)
+    schemas = list(protocol.schemas(schemas))
     measured = counter.floor(system(text), schemas)
     compact_total = counter.floor(system(text), [*map(compact_schema, schemas)]).total
     fits = budget.calibration.size(measured.total) < budget.trigger

@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 from typing_extensions import override
 
 from chimera.cli.output import OutputFormat
-from chimera.config import AdapterName
+from chimera.config import AdapterName, ToolProtocolChoice
 
 if TYPE_CHECKING:
     from typer._click.formatting import HelpFormatter
@@ -66,6 +66,17 @@ Verbose = Annotated[
 Tools = Annotated[
     str | None,
     typer.Option(metavar="A,B", help="Offer only these tools.", rich_help_panel=TOOLS),
+]
+ToolProtocol = Annotated[
+    ToolProtocolChoice | None,
+    typer.Option(
+        help="How calls travel: natively or as JSON [auto: JSON where the other fails].",
+        rich_help_panel=TOOLS,
+    ),
+]
+Lean = Annotated[
+    bool | None,
+    typer.Option("--lean/--full", help="A smaller floor, for small windows.", rich_help_panel=TOOLS),
 ]
 CompactSchemas = Annotated[
     bool | None,

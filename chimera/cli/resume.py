@@ -42,6 +42,7 @@ def resume(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     sandbox: Annotated[
         SandboxLevel | None, typer.Option(help="What commands may write.", rich_help_panel=SAFETY)
     ] = None,
+    tool_protocol: options.ToolProtocol = None,
     mcp: options.Mcp = None,
     openapi: options.OpenApi = None,
     openapi_base_url: options.OpenApiBaseUrl = None,
@@ -73,6 +74,7 @@ def resume(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         "max_seconds": max_seconds,
         "mode": mode,
         "sandbox": sandbox,
+        "tool_protocol": tool_protocol,
         **options.imports(mcp, openapi, openapi_base_url, openapi_methods, openapi_env),
     }
     return show_run(output, partial(api.resume, run, message or "", **settings), quiet=quiet)

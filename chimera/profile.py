@@ -1,0 +1,62 @@
+"""What a run offers its model: the system text, the tools, and how calls travel. All of it is the floor of every request."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import replace
+
+from chimera import prompts
+from chimera.config import Config
+from chimera.core.protocol import JSON, NATIVE, ToolProtocol
+from chimera.core.tokens import GROUP_SEPARATOR
+from chimera.errors import ConfigError
+from chimera.tools.base import Tool
+from chimera.tools.schema_compact import compact_schema
+
+# In the lean profile. What the others do, a command does, too; as JSON actions all tools cost less than these.
+LEAN_TOOLS = ("read_file", "edit_file", "write_file", "shell")
+
+
+def system_text(config: Config) -> str:
+    """The system message, but for instructions of the repository and for how calls are made."""
+    return prompts.LEAN_SYSTEM if config.lean or config.tool_protocol == "json" else prompts.SYSTEM
+
+
+def choose_protocols(config: Config, *, takes_tools: bool | None = None) -> tuple[ToolProtocol, ...]:
+    """How calls travel, and how if that turns out not to work.
+
+    Args:
+        config: the settings.
+        takes_tools: what the server says of its model; None where it does not say.
+    """
+    match config.tool_protocol:
+        case "native":
+            return (NATIVE,)
+        case "json":
+            return (JSON,)
+        case "auto":
+            return (JSON,) if takes_tools is False else (NATIVE, JSON)
+
+
+def choose_tools(tools: tuple[Tool, ...], config: Config) -> tuple[Tool, ...]:
+    """The tools that the settings ask for by name or pattern, their schemas compacted if they ask for that.
+
+    Raises:
+        ConfigError: a name that is no tool.
+    """
+    names = [tool.name for tool in tools]
+    patterns = config.tools
+    if patterns is None and config.lean and config.tool_protocol != "json":
+        patterns = (*LEAN_TOOLS, *(name for name in names if GROUP_SEPARATOR in name))
+    if patterns is not None:
+        if unknown := [pattern for pattern in patterns if not fnmatch.filter(names, pattern)]:
+            raise ConfigError(
+                f"there is no tool named {unknown[0]!r}; the tools are: {', '.join(sorted(names))}"
+            )
+        chosen = {name for pattern in patterns for name in fnmatch.filter(names, pattern)}
+        tools = tuple(tool for tool in tools if tool.name in chosen)
+    if config.compact_schemas:
+        tools = tuple(
+            replace(t, parameters=compact_schema(t.schema())["function"]["parameters"]) for t in tools
+        )
+    return tools

@@ -1,0 +1,64 @@
+"""What a run offers its model: lean or full, natively or as actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chimera.config import Config
+from chimera.core.messages import system
+from chimera.core.protocol import JSON, NATIVE, ToolProtocol
+from chimera.core.tokens import TokenCounter
+from chimera.profile import choose_protocols, choose_tools, system_text
+from tests.core.bench import Bench
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    bench.runner.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({}, 1_100),
+        ({"lean": True}, 600),
+        ({"tool_protocol": "json"}, 600),
+        ({"tool_protocol": "json", "lean": True}, 600),
+    ],
+)
+def test_each_floor_is_as_small_as_it_is_said_to_be(
+    bench: Bench, settings: dict[str, object], most: int
+) -> None:
+    config = replace(Config(), **settings)  # type: ignore[arg-type]
+    schemas = [tool.schema() for tool in choose_tools(bench.tools, config)]
+    protocol = choose_protocols(config)[0]
+    text = protocol.system(system_text(config), schemas)
+    assert TokenCounter().floor(system(text), protocol.schemas(schemas)).total <= most
+
+
+def test_the_lean_profile_keeps_tools_that_were_asked_for_by_name(bench: Bench) -> None:
+    chosen = choose_tools(bench.tools, replace(Config(), lean=True, tools=("search",)))
+    assert [tool.name for tool in chosen] == ["search"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "takes_tools", "protocols"),
+    [
+        ("native", False, (NATIVE,)),
+        ("json", True, (JSON,)),
+        ("auto", None, (NATIVE, JSON)),
+        ("auto", True, (NATIVE, JSON)),
+        ("auto", False, (JSON,)),
+    ],
+)
+def test_the_protocol_is_the_one_that_was_asked_for_or_that_works(
+    choice: str, takes_tools: bool | None, protocols: tuple[ToolProtocol, ...]
+) -> None:
+    config = replace(Config(), tool_protocol=choice)  # type: ignore[arg-type]
+    assert choose_protocols(config, takes_tools=takes_tools) == protocols
