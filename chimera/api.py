@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from chimera.config import Config, load_config, process_environment, state_dir
+from chimera.config import ENVIRONMENT_PREFIX, Config, load_config, process_environment, state_dir
 from chimera.core.model import Model
 from chimera.core.recording import answered
 from chimera.core.state import RunResult, Stop, StopReason
@@ -24,10 +24,11 @@ from chimera.errors import (
 from chimera.models.choose import choose_model, has_price
 from chimera.models.litellm_model import preload
 from chimera.record.events import Emit, Event
-from chimera.record.redaction import Redactor, known_secrets
+from chimera.record.known_secrets import MASKED, make_redactor
 from chimera.record.run_directory import find_run, first_event, run_paths
 from chimera.recording import Recording, read_recording
-from chimera.session import MASKED, Ask, Session, open_session
+from chimera.session import Ask, Session, open_session
+from chimera.workspace.secret_values import credentials
 
 _REASONS: dict[type[ChimeraError], StopReason] = {
     WorkspaceLockedError: StopReason.WORKSPACE_LOCKED,
@@ -75,7 +76,7 @@ def run(
         with _session(config, model, emit, ask=ask, state=state, hidden=hidden) as session:
             return session.run(task)
     except EXPECTED as fault:
-        return RunResult.of_stop(stop_of(fault))
+        return RunResult.of_stop(stop_of(fault, options))
 
 
 def resume(
@@ -108,6 +109,7 @@ def resume(
             **_settings(recording),
             **{name: value for name, value in options.items() if value is not None},
         }
+        _forget_masked(settings)
         named = recording.model if model is None else model
         config = load_config({**settings, "model": named if isinstance(named, str) else None})
         if answered(recording.steps) and not message.strip():
@@ -117,7 +119,7 @@ def resume(
         with _session(config, named, emit, ask=ask, state=state, earlier=path) as session:
             return session.resume(recording, message.strip())
     except EXPECTED as fault:
-        return RunResult.of_stop(stop_of(fault))
+        return RunResult.of_stop(stop_of(fault, options))
 
 
 @contextmanager
@@ -158,8 +160,33 @@ def _path_of(run_id: str | None, state: Path, workspace: Path) -> Path:
 def _settings(recording: Recording) -> dict[str, Any]:
     """The settings of the run, as far as they were given and are no secrets."""
     given = {name: value for name, value in recording.options.items() if value is not None}
-    options = {name: value for name, value in given.get("model_options", {}).items() if value != MASKED}
+    options = _without_masked(given.get("model_options", {}))
     return {**given, "model_options": options, "workspace": recording.workspace}
+
+
+def _without_masked(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_masked(value) if isinstance(value, Mapping) else value
+        for name, value in options.items()
+        if value != MASKED
+    }
+
+
+def _forget_masked(settings: dict[str, Any]) -> None:
+    """Take out an address whose user and password the record does not hold: the environment may have it.
+
+    Raises:
+        ConfigError: it has not.
+    """
+    for name, value in list(settings.items()):
+        if isinstance(value, str) and MASKED in credentials(value):
+            del settings[name]
+            variable = f"{ENVIRONMENT_PREFIX}{name.upper()}"
+            if not process_environment().get(variable):
+                raise ConfigError(
+                    f"{name} of the run was {value!r}: user and password are not recorded, so give it again "
+                    f"(--{name.replace('_', '-')}, or {variable})"
+                )
 
 
 class Notices:
@@ -173,7 +200,13 @@ class Notices:
             self.emit(Event("warning", {"text": text}))
 
 
-def stop_of(fault: ChimeraError) -> Stop:
-    """The stop that stands for one of the `EXPECTED` faults. No secret is in its message."""
+def stop_of(fault: ChimeraError, options: Mapping[str, Any]) -> Stop:
+    """The stop that stands for one of the `EXPECTED` faults. No secret is in its message, of the options neither."""
     reason = next(reason for kind, reason in _REASONS.items() if isinstance(fault, kind))
-    return Stop(reason, message=Redactor(known_secrets(process_environment())).text(str(fault)))
+    given, api_base = options.get("model_options"), options.get("api_base")
+    redactor = make_redactor(
+        process_environment(),
+        options=given if isinstance(given, Mapping) else None,
+        api_base=api_base if isinstance(api_base, str) else None,
+    )
+    return Stop(reason, message=redactor.text(str(fault)))

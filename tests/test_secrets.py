@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import chimera
+from chimera.api import resume
 from chimera.bench.isolation import clean_environment
 from chimera.config import process_environment
 from chimera.record.events import Event
@@ -334,3 +336,61 @@ def test_what_goes_wrong_before_a_run_is_told_clean(home: Home, key: str) -> Non
     result = home.run(text("ok"), mode=f"m-{key}")
     assert result.exit_code == 2
     assert "m-[redacted:DEPLOY_TOKEN]" in result.message
+
+
+def test_credentials_in_an_address_are_in_no_record_screen_or_result_however_short(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHIMERA_STATE_DIR", str(home.state))
+    monkeypatch.setenv("OPENAI_API_KEY", "none-of-yours")
+    basic = base64.b64encode(b"me:pw1").decode()
+    with LoopbackProvider([refuse(401, f"no: Authorization: Basic {basic} ({basic}), me:pw1@")]) as provider:
+        address = provider.url.replace("://", "://me:pw1@")
+        result = chimera.run(
+            "x",
+            workspace=home.root,
+            model="openai/fake",
+            api_base=address,
+            window=16_000,
+            emit=home.events.append,
+            **OPTIONS,
+        )
+    assert result.exit_code == 11
+    everything = home.everything(result)
+    assert not any(form in everything for form in ("pw1", basic, basic.rstrip("=")))
+    assert "[redacted:" in result.message
+    started = next(event.fields for event in home.events if event.type == "run_started")
+    assert started["options"]["api_base"] == provider.url.replace("://", "://***@")
+
+
+def test_an_address_whose_credentials_are_not_recorded_is_asked_for_again(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.run(text("ok"), api_base="http://me:pw1@127.0.0.1:9/v1")
+    model = ScriptedModel([text("done")], window=64_000)
+    again: dict[str, Any] = {"workspace": home.root, "state": home.state, "model": model}
+    result = resume(message="more", **again)
+    assert result.exit_code == 2
+    assert "http://***@127.0.0.1:9/v1" in result.message
+    assert "--api-base" in result.message
+    assert resume(message="more", api_base="http://me:pw1@127.0.0.1:9/v1", **again).answer == "done"
+    monkeypatch.setenv("CHIMERA_API_BASE", "http://me:pw1@127.0.0.1:9/v1")
+    model = ScriptedModel([text("done")], window=64_000)
+    assert resume(message="more", **{**again, "model": model}).answer == "done"
+    assert "pw1" not in home.everything(result)
+
+
+def test_a_secret_within_an_option_is_masked_and_not_sent_masked_later(home: Home) -> None:
+    (home.root / "note.txt").write_text(CANARY)
+    headers = {"x-api-key": CANARY, "Authorization": "Basic dXNlcjpwYXNzMQ==", "X-Team": "a"}
+    result = home.run(
+        call("shell", command="cat note.txt"), text("ok"), model_options={"extra_headers": headers}
+    )
+    everything = home.everything(result)
+    assert CANARY not in everything
+    assert "dXNlcjpwYXNzMQ" not in everything
+    model = ScriptedModel([text("done")], window=64_000)
+    home.events.clear()
+    resume(message="more", workspace=home.root, state=home.state, model=model, emit=home.events.append)
+    started = next(event.fields for event in home.events if event.type == "run_started")
+    assert started["options"]["model_options"] == {"extra_headers": {"X-Team": "a"}}

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from chimera.cli.cells import escaped
@@ -43,6 +44,7 @@ class Output:
         """What the events of a run have said about it so far: run id, directory, at the end its result."""
         self.fault: str | None = None
         """Why standard output could not be written, unless its reader just went away."""
+        self._arguments: Sequence[str] = ()
         self._delivered = False
         self._gone = False
         self._seq = 0
@@ -58,6 +60,7 @@ class Output:
             if word.startswith("--output-format"):
                 found = "json" if value == "json" else "stream-json" if value == "stream-json" else "text"
         output = cls(command, found, sys.stdout, sys.stderr)
+        output._arguments = words
         output.verbose = bool({"--verbose", "-v"} & set(words))
         return output
 
@@ -108,9 +111,24 @@ class Output:
 
     def without_secrets(self, text: str) -> str:
         """What an exception or an argument said, fit to be shown."""
-        from chimera.record.redaction import Redactor, known_secrets
+        from chimera.record.known_secrets import make_redactor
 
-        return Redactor(known_secrets(self.environment)).text(text)
+        pairs = (given.partition("=") for given in self._given("--model-option"))
+        redactor = make_redactor(
+            self.environment,
+            options={name.strip(): value for name, _, value in pairs},
+            api_base=next(reversed(self._given("--api-base")), None),
+        )
+        return redactor.text(text)
+
+    def _given(self, option: str) -> list[str]:
+        """The values of an option among the arguments."""
+        pairs = pairwise((*self._arguments, ""))
+        return [
+            following if word == option else word.removeprefix(f"{option}=")
+            for word, following in pairs
+            if word == option or word.startswith(f"{option}=")
+        ]
 
     def json(self, value: Mapping[str, Any]) -> None:
         """Print one JSON object."""

@@ -9,21 +9,15 @@ from __future__ import annotations
 import base64
 import codecs
 import json
-import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 from chimera.record.token_patterns import redact_tokens
-from chimera.workspace.environment import is_secret_name, secret_variables
+from chimera.workspace.secret_values import MIN_SECRET, PLAIN_WORD
 
-MIN_SECRET = 8
-"""Characters. A shorter value would be found in everything."""
-# A single word is a default password of some development server far more often than a secret.
-_PLAIN_WORD = re.compile(r"[A-Za-z]?[a-z]{7,14}")
 _LEAST_ENCODED = 10
 _MIN_LINE = 20
 _BLANKS = b" \t\r\n"
@@ -35,26 +29,6 @@ _ANNOUNCED = re.compile(
     r"(?i:authorization|api-key|bearer|secret_access_key)[\"']?[\s:=\"']*(?i:bearer|basic|token)?\s*\Z"
 )
 _ANNOUNCEMENT = 64
-_ENV_FILES = (".env", ".env.local", ".env.development", ".env.production", ".env.test")
-_ENV_FILE_BYTES = 64 * 1024
-_ASSIGNMENT = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*\Z")
-# A repository must not be able to hide ordinary text from the model by calling it a secret.
-_RANDOM_LOOKING = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_./+=~:@%-]{12,512}")
-
-
-def known_secrets(
-    environment: Mapping[str, str], options: Mapping[str, Any] | None = None, workspace: Path | None = None
-) -> dict[str, str]:
-    """The secret values that can be known at the start of a run, by name.
-
-    Args:
-        environment: variables with secret names count.
-        options: settings passed to the provider; those with secret names count.
-        workspace: the values with secret names in the `.env` files at its top count, too.
-    """
-    found = {} if workspace is None else dict(_env_file_values(workspace))
-    found |= secret_variables(environment)
-    return found | {n: v for n, v in (options or {}).items() if isinstance(v, str) and is_secret_name(n)}
 
 
 class Redactor:
@@ -62,14 +36,17 @@ class Redactor:
 
     Args:
         secrets: name -> value; values shorter than 8 characters and plain words are left alone.
+        forms: further texts, each with what stands there instead.
     """
 
-    def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
-        forms: dict[str, str] = {}
+    def __init__(
+        self, secrets: Mapping[str, str] | None = None, forms: Mapping[str, str] | None = None
+    ) -> None:
+        forms = dict(forms or {})
         for name, value in (secrets or {}).items():
-            if len(value) >= MIN_SECRET and not _PLAIN_WORD.fullmatch(value):
+            if len(value) >= MIN_SECRET and not PLAIN_WORD.fullmatch(value):
                 for form in _forms(value):
-                    forms.setdefault(form, _mark(name))
+                    forms.setdefault(form, mark_of(name))
         self._forms = sorted(forms.items(), key=lambda item: -len(item[0]))
         self._packed = [
             (form.encode("utf-8", "surrogatepass").translate(None, _BLANKS), form) for form in forms
@@ -80,7 +57,7 @@ class Redactor:
         """`text` with every secret replaced."""
         if len(text) < MIN_SECRET:
             return text
-        return redact_tokens(self._without_wrapped(self._without_known(text)), _mark)
+        return redact_tokens(self._without_wrapped(self._without_known(text)), mark_of)
 
     def value(self, value: Any) -> Any:
         """A JSON value with every secret replaced in its strings, names included; its structure stays."""
@@ -211,7 +188,8 @@ def marks_in(text: str) -> list[str]:
     return _MARK.findall(text) if "[redacted:" in text else []
 
 
-def _mark(name: str) -> str:
+def mark_of(name: str) -> str:
+    """What stands for a secret of this name."""
     return f"[redacted:{re.sub(r'[^A-Za-z0-9_.-]', '_', name)[:60]}]"
 
 
@@ -233,24 +211,3 @@ def _forms(value: str) -> Iterator[str]:
             encoded = alphabet(bytes(offset) + raw)[first:last].decode("ascii")
             if len(encoded) >= _LEAST_ENCODED:
                 yield encoded
-
-
-def _env_file_values(workspace: Path) -> Iterator[tuple[str, str]]:
-    for name in _ENV_FILES:
-        for line in _head(workspace / name).splitlines():
-            if (match := _ASSIGNMENT.match(line)) and is_secret_name(match[1]):
-                value = match[2].strip("\"'")
-                if _RANDOM_LOOKING.fullmatch(value):
-                    yield match[1], value
-
-
-def _head(path: Path) -> str:
-    """The beginning of a regular file; nothing of anything else, which could block."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return ""
-            return file.read(_ENV_FILE_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""

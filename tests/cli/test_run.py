@@ -236,3 +236,12 @@ def test_modes_that_ask_deny_without_a_terminal(repository: Path, chimera: Chime
     assert (
         "no terminal to ask on" in next(e for e in ended.events() if e["type"] == "tool_finished")["output"]
     )
+
+
+@pytest.mark.parametrize("words", [["--api-base", "ftp://me:pw1@h/x"], ["--api-base=ftp://me:pw1@h/x"]])
+def test_an_address_that_cannot_be_used_is_told_without_its_credentials(
+    chimera: Chimera, words: list[str]
+) -> None:
+    ended = chimera("run", "x", *words)
+    assert ended.code == 2
+    assert "pw1" not in ended.err + ended.out

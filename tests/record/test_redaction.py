@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimera.models.providers import PROVIDERS
-from chimera.record.redaction import Redactor, known_secrets
+from chimera.record.known_secrets import known_secrets, make_redactor
+from chimera.record.redaction import Redactor
 from chimera.workspace.environment import is_secret_name
 
 KEY = "sk-canary-9f3b7c1e5d/+=&q"
@@ -270,3 +271,65 @@ def test_nothing_in_this_repository_is_taken_for_a_secret() -> None:
 def test_the_time_grows_with_the_text_and_not_faster(unit: str) -> None:
     # No clock: a text for which quadratic work would take hours ends within the limit of the suite.
     REDACTOR.text(unit * (2_000_000 // len(unit)))
+
+
+def test_ordinary_settings_with_secret_names_hide_nothing(tmp_path: Path) -> None:
+    ordinary = {
+        "AUTH_URL": "http://localhost:8000/auth/v2",
+        "TOKEN_TABLE": "auth_users_v2",
+        "AUTHOR": "somebody-1234",
+        "CACHE_KEY": "user_profile_v2",
+        "MAX_TOKENS": "12000000",
+        "AUTH_HEADER": "X-Forwarded-User",
+    }
+    (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in ordinary.items()))
+    assert known_secrets({}, workspace=tmp_path) == {}
+    assert known_secrets(ordinary) == {}
+    assert known_secrets({"A_TOKEN": "t0ken-1234", **ordinary, "COPY": "t0ken-1234"}) == {
+        "A_TOKEN": "t0ken-1234",
+        "COPY": "t0ken-1234",
+    }
+
+
+HEADERS = {
+    "extra_headers": {
+        "x-api-key": "k3y-of-gateway",
+        "Authorization": "Basic dXNlcjpwYXNz",
+        "X-Team": "my-team",
+    }
+}
+
+
+def test_secrets_within_an_option_are_known_too() -> None:
+    assert known_secrets({}, HEADERS) == {
+        "extra_headers.x-api-key": "k3y-of-gateway",
+        "extra_headers.Authorization": "dXNlcjpwYXNz",
+    }
+
+
+@pytest.mark.parametrize(
+    "form", ["http://u:p%40w@host/v1", "Basic dTpwQHc=", "basic dTpwQHc", "//u:p%40w@host", "u:p@w@host"]
+)
+def test_credentials_of_an_address_are_taken_out_in_every_form_however_short(form: str) -> None:
+    redactor = make_redactor({}, api_base="http://u:p%40w@host/v1")
+    clean = redactor.text(f"<{form}>")
+    assert "[redacted:api_base]" in clean
+    assert not any(part in clean for part in ("p%40w", "p@w", "dTpwQHc"))
+    assert redactor.text("http://host/v1 and u:p and upw") == "http://host/v1 and u:p and upw"
+
+
+def test_a_long_password_of_an_address_is_known_by_itself() -> None:
+    for environment, api_base in (
+        ({}, "https://me:l0ng-password@h"),
+        ({"HTTPS_PROXY": "http://me:l0ng-password@h"}, None),
+    ):
+        clean = make_redactor(environment, api_base=api_base).text(
+            "it is l0ng-password, at https://me:l0ng-password@h"
+        )
+        assert "l0ng-password" not in clean
+        assert clean.endswith("@h")
+
+
+def test_a_key_in_place_of_a_user_is_known_by_itself() -> None:
+    redactor = make_redactor({}, api_base="https://a-k3y-of-mine@h/v1")
+    assert redactor.text("a-k3y-of-mine") == "[redacted:api_base]"
