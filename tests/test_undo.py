@@ -500,6 +500,18 @@ class TestWhatRulesExclude:
         assert (workspace.root / "grows").read_text() == "small\n"
         assert forced.replaced["grows"].stat().st_size == 11 * 1024**2
 
+    def test_a_repository_whose_git_folder_is_gone_is_reported(self, workspace: Workspace) -> None:
+        for name in ("dep", "ignored/dep", "kept"):
+            workspace.write(f"{name}/f", "x")
+            workspace.git("init", "-q", name)
+        workspace.write(".gitignore", "ignored\n")
+
+        workspace.run(call("shell", command="rm -rf dep/.git; mv ignored elsewhere"))
+        outcome = workspace.undo()
+
+        gone = [item.path for item in outcome.not_covered if "git's own files" in item.reason]
+        assert gone == ["dep/.git", "ignored/dep/.git"]
+
     def test_a_pipe_that_the_run_removed_is_reported(self, workspace: Workspace) -> None:
         os.mkfifo(workspace.root / "pipe")
         workspace.run(shell("rm pipe"))

@@ -18,7 +18,12 @@ from chimera.record.events import Event
 from chimera.record.run_directory import RunDirectory, read_events
 from chimera.undo.plan import Action, Done, Plan, PuttingBack, Refusal, Shelf, annex_after, grafts
 from chimera.undo.reasons import KEPT
-from chimera.undo.uncovered import Uncovered, changed_and_not_recorded, removed_and_not_recorded
+from chimera.undo.uncovered import (
+    Uncovered,
+    changed_and_not_recorded,
+    gone_repositories,
+    removed_and_not_recorded,
+)
 from chimera.workspace.candidates import shown_name
 from chimera.workspace.checkpoint import ShadowRepository, Snapshot
 from chimera.workspace.lock import workspace_lock
@@ -251,6 +256,7 @@ class _Desk:
         except (KeyError, TypeError, ValueError):
             began_s = 0.0
         return (
+            *gone_repositories(self.root, start.get("git_entries", ())),
             *removed_and_not_recorded(self.root, excluded.keys() - known),
             *changed_and_not_recorded(self.root, unseen, known, began_s),
         )

@@ -21,6 +21,11 @@ _GONE = (
     "git ignores it, so it was not recorded, and it was removed since the run began, by the run or by you: only a copy "
     "of your own brings it back"
 )
+_MOST_REPOSITORIES = 200
+_GONE_REPOSITORY = (
+    "git's own files are never recorded, and these were removed or moved since the run began: only a copy of your own or "
+    "a remote brings them back"
+)
 _CHANGED = "was changed since the run began, by the run or by you: look at it yourself"
 _WHY = {
     "ignored": "git ignores it, so it was not recorded, and it",
@@ -61,6 +66,13 @@ def removed_and_not_recorded(root: Path, unseen: Iterable[bytes]) -> tuple[Uncov
         name for name in sorted(unseen) if name != ANYTHING and not os.path.lexists(base + name.rstrip(b"/"))
     )
     return tuple(Uncovered(path=shown_name(name), reason=_GONE) for name in gone)
+
+
+def gone_repositories(root: Path, entries: object) -> tuple[Uncovered, ...]:
+    """Those of these git folders and pointers, relative to the workspace, that are not there any more."""
+    names = [str(name) for name in entries] if isinstance(entries, list) else []
+    gone = (name for name in names[:_MOST_REPOSITORIES] if not os.path.lexists(root / name))
+    return tuple(Uncovered(path=shown_name(os.fsencode(name)), reason=_GONE_REPOSITORY) for name in gone)
 
 
 class _Walk:

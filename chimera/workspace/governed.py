@@ -66,7 +66,12 @@ class GovernedFiles:
         self._repositories = repositories or CheckoutWatch(root=root, limit=_WATCHED_FOLDERS).look
         self.reported: list[str] = []
         """Every name that was ever returned by `changed`, in order."""
+        self._entries: list[Path] = []
         self._seen = self._look({})
+
+    def git_entries(self) -> list[str]:
+        """The `.git` of every repository at the last look, relative to the workspace."""
+        return [os.path.relpath(entry, self._root) for entry in self._entries]
 
     def changed(self) -> tuple[str, ...]:
         """Names of what was changed, added or removed since the last look, relative to the workspace, sorted."""
@@ -99,7 +104,8 @@ class GovernedFiles:
         for name in FOLDERS:
             yield from _files_below(self._root / name)
         watched: dict[Path, None] = {}
-        for entry in self._repositories():
+        self._entries = [*self._repositories()]
+        for entry in self._entries:
             if entry.is_symlink() or not is_folder(entry):
                 yield entry
             found = GitFolders(own=entry, common=entry) if entry.name != ".git" else git_folders(entry.parent)
