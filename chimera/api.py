@@ -27,7 +27,8 @@ from chimera.record.events import Emit, Event
 from chimera.record.known_secrets import MASKED, make_redactor
 from chimera.record.run_directory import find_run, first_event, run_paths
 from chimera.recording import Recording, read_recording
-from chimera.session import Ask, Session, open_session
+from chimera.session import Session, open_session
+from chimera.tools.approval import Ask
 from chimera.workspace.secret_values import credentials
 
 _REASONS: dict[type[ChimeraError], StopReason] = {

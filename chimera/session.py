@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from chimera.record.known_secrets import make_redactor, without_secrets
 from chimera.record.redacted_events import RedactedEvents, redacted_result
 from chimera.record.run_directory import RunDirectory, new_run_id
 from chimera.recording import Recording
-from chimera.tools.approval import approval
+from chimera.tools.approval import Ask, approval
 from chimera.tools.base import Tool, ToolSet
 from chimera.tools.default import default_tools
 from chimera.tools.foreign import Imported
@@ -49,9 +49,6 @@ from chimera.workspace.paths import Workspace
 from chimera.workspace.process import CommandRunner
 from chimera.workspace.repository import Repository, find_repository
 from chimera.workspace.sandbox import Sandbox, open_sandbox
-
-Ask = Callable[[Tool, Mapping[str, Any]], bool]
-"""Shows a call to the user and returns whether it may run."""
 
 VERIFY_TIMEOUT_S = 600
 

@@ -21,7 +21,7 @@ from chimera.errors import ConfigError
 if TYPE_CHECKING:
     from chimera.core.state import RunResult
     from chimera.record.events import Event
-    from chimera.session import Ask
+    from chimera.tools.approval import Ask
 
 _MOST_TASK_BYTES = 10_000_000
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from chimera.config import Mode
@@ -11,8 +12,20 @@ from chimera.tools.base import Approve, Effect, Tool
 from chimera.workspace.paths import Workspace
 from chimera.workspace.secret_files import is_secret_file
 
-Ask = Callable[[Tool, Mapping[str, Any]], bool]
-"""Asks a person about one call; True is yes."""
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A no with a reason. It is false, like any no."""
+
+    reason: str
+    """In the person's words; the model reads it."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+Ask = Callable[[Tool, Mapping[str, Any]], bool | Denial]
+"""Shows a call to a person and returns whether it may run."""
 
 _ASKED: dict[Mode, frozenset[Effect]] = {
     "plan": frozenset(),
@@ -55,7 +68,10 @@ def approval(mode: Mode, ask: Ask | None, workspace: Workspace | None = None) ->
                 f"{tool.name} was denied: mode {mode} asks a person about it, and there is no terminal to ask on. Go on "
                 "without it, or answer with what remains to be done."
             )
-        if not ask(tool, arguments):
+        answer = ask(tool, arguments)
+        if isinstance(answer, Denial) and answer.reason:
+            raise ToolError(f"{tool.name} was denied by the user, who says: {answer.reason}")
+        if not answer:
             raise ToolError(
                 f"{tool.name} was denied by the user. Do not try it again; find another way or ask why."
             )

@@ -39,7 +39,7 @@ def on_terminal(
         received = bytearray()
         while chunk := read(ours):
             received += chunk
-            if typed and received.endswith(b"Allow it? [y/N] "):
+            if typed and received.endswith(b"Allow it? [y/N/a/t] "):
                 os.write(ours, f"{typed[0]}\n".encode())
                 typed = typed[1:]
     os.close(ours)

@@ -242,18 +242,18 @@ def test_a_reply_that_falls_silent_is_waited_for_below_it() -> None:
     assert seen(stream) == ["I write the file now.", "More of it.", ""]
 
 
-def test_nothing_is_counted_behind_a_question_or_on_a_pipe() -> None:
+@pytest.mark.parametrize("stream", [Screenful(), io.StringIO()], ids=["terminal", "pipe"])
+def test_nothing_is_counted_behind_a_question(stream: io.StringIO) -> None:
     clock = Clock()
-    for stream in (Screenful(), io.StringIO()):
-        terminal = Terminal(stream, {"NO_COLOR": "1"})
-        waiting = Waiting(terminal, clock=clock)
-        with terminal.question("Well? "):
-            waiting.begin("waiting")
-            clock.now += 9
-            waiting.tick()
-        assert stream.getvalue() == "Well? "
-    waiting.tick()
+    terminal = Terminal(stream, {"NO_COLOR": "1"})
+    waiting = Waiting(terminal, clock=clock)
+    with terminal.question("Well? "):
+        waiting.begin("waiting")
+        clock.now += 9
+        waiting.tick()
     assert stream.getvalue() == "Well? "
+    waiting.tick()
+    assert ("9 s · waiting" in stream.getvalue()) is stream.isatty()
 
 
 def test_the_line_is_rewritten_by_itself_while_the_context_lasts() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from chimera.config import Mode
 from chimera.errors import ToolError
-from chimera.tools.approval import approval
+from chimera.tools.approval import Denial, approval
 from chimera.tools.base import Effect, Tool, ToolOutput
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
@@ -55,3 +55,10 @@ def test_a_no_and_a_missing_terminal_are_told_to_the_model(mode: Mode) -> None:
         approval(mode, lambda _tool, _arguments: False)(tool("command"), {})
     with pytest.raises(ToolError, match="no terminal"):
         approval(mode, None)(tool("command"), {})
+
+
+def test_the_reason_of_a_no_is_told_to_the_model() -> None:
+    with pytest.raises(ToolError, match="denied by the user, who says: use make"):
+        approval("ask", lambda _tool, _arguments: Denial("use make"))(tool("command"), {})
+    with pytest.raises(ToolError, match="Do not try it again"):
+        approval("ask", lambda _tool, _arguments: Denial(""))(tool("command"), {})
