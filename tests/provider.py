@@ -48,6 +48,10 @@ class Raw:
     status: int = 200
     content_type: str = JSON_TYPE
     headers: Mapping[str, str] = field(default_factory=dict)
+    piece: int = 0
+    """Sent in chunks of so many bytes."""
+    cut: bool = False
+    """The connection breaks where the body ends, which then ends too early."""
 
 
 Answer: TypeAlias = Said | Raw
@@ -272,9 +276,21 @@ class _Exchange(BaseHTTPRequestHandler):
         self.send_response(raw.status)
         for name, value in {"content-type": raw.content_type, **raw.headers}.items():
             self.send_header(name, value)
-        self.send_header("content-length", str(len(raw.body)))
+        if raw.piece:
+            self.send_header("transfer-encoding", "chunked")
+        else:
+            self.send_header("content-length", str(len(raw.body) + raw.cut))
         self.end_headers()
-        self.wfile.write(raw.body)
+        if raw.piece:
+            for start in range(0, len(raw.body), raw.piece):
+                self._chunk(raw.body[start : start + raw.piece])
+        else:
+            self.wfile.write(raw.body)
+        if raw.cut:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+        elif raw.piece:
+            self.wfile.write(b"0\r\n\r\n")
 
     def _usage(self, said: Said, body: Mapping[str, Any]) -> dict[str, Any] | None:
         if said.usage != COUNTED:

@@ -48,12 +48,14 @@ def proxy_for(url: str) -> str | None:
 class Connection:
     """Sends one request after the other to one address."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, read_timeout_s: float = READ_TIMEOUT_S) -> None:
         """Nothing is opened here.
 
         Args:
             url: to which every request is posted.
+            read_timeout_s: longest silence of the server.
         """
+        self._read_timeout_s = read_timeout_s
         self._url = urlsplit(url)
         self._target = urlunsplit(("", "", self._url.path or "/", self._url.query, ""))
         self._headers: dict[str, str] = {}
@@ -112,7 +114,7 @@ class Connection:
             connection.connect()
         except TimeoutError as error:
             raise TimeoutError(f"no connection within {CONNECT_TIMEOUT_S:.0f} s") from error
-        connection.sock.settimeout(READ_TIMEOUT_S)
+        connection.sock.settimeout(self._read_timeout_s)
         return connection
 
     def _made(self) -> http.client.HTTPConnection:
@@ -141,7 +143,7 @@ class Connection:
                 if not response.read1(_PIECE_BYTES):
                     break
         if self._open.sock is not None:
-            self._open.sock.settimeout(READ_TIMEOUT_S)
+            self._open.sock.settimeout(self._read_timeout_s)
 
 
 def pieces_of(response: http.client.HTTPResponse) -> Iterator[bytes]:

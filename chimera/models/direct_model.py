@@ -125,6 +125,9 @@ class DirectModel(Adapter):
         body = _Body(response)
         parts = ReplyParts(on_text=on_text)
         kind = response.headers.get_content_type()
+        if place := response.headers.get("location") if 300 <= response.status < 400 else None:
+            text = f"it is at {place}: give that as --api-base, without /chat/completions"
+            return self._refused(response.status, response, text.encode())
         if response.status != 200:
             return self._refused(response.status, response, b"".join(body))
         if "json" in kind or "html" in kind:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -80,13 +80,13 @@ class ReplyParts:
         if self.finish_reason is None:
             raise ValueError("the reply has no finish reason: it was cut")
         calls = [
-            ToolCall(id=parts.id or f"call_{n}", name=parts.name, arguments="".join(parts.arguments))
+            ToolCall(id=parts.id or f"call_{n}", name=parts.name, arguments=_joined(parts.arguments))
             for n, parts in enumerate(self._calls, 1)
         ]
         extra: dict[str, Any] = {
             name: text
             for name, pieces in self._reasoning.items()
-            if (text := "".join(pieces)) or name == "reasoning_content"
+            if (text := _joined(pieces)) or name == "reasoning_content"
         }
         if self._details:
             # They hold the text as well, and are what OpenRouter wants back.
@@ -96,14 +96,14 @@ class ReplyParts:
                 {key: value for key, value in block.items() if key != "index"} for block in self._thinking
             ]
         # Some servers leave the reasoning in the text; their templates drop it from earlier turns themselves.
-        text = _THOUGHT.sub("", "".join(self._text), count=1)
+        text = _THOUGHT.sub("", _joined(self._text), count=1)
         message = assistant(text, *calls, extra=extra)
         return Completion(message=message, finish_reason=finish_reason(self.finish_reason), usage=self.usage)
 
     def _add_delta(self, delta: Mapping[str, Any]) -> None:
         if text := _text_of(delta.get("content")):
             self._text.append(text)
-            self.on_text(text)
+            self.on_text(_joined([text]))
         self._add_reasoning(delta)
         for block in _mappings(delta.get("thinking_blocks")):
             self._add_thinking(dict(block))
@@ -150,8 +150,8 @@ class ReplyParts:
             self._calls.append(parts)
         parts.id = parts.id or given or ""
         parts.name = parts.name or name or ""
-        if arguments := function.get("arguments"):
-            parts.arguments.append(arguments if isinstance(arguments, str) else json.dumps(arguments))
+        if arguments := _with_text(function)["arguments"] if function.get("arguments") else "":
+            parts.arguments.append(arguments)
 
     def _add_thinking(self, block: dict[str, Any]) -> None:
         """Pieces of one thinking block follow each other; its signature comes last."""
@@ -212,9 +212,28 @@ def chunk_of(reply: Any) -> dict[str, Any] | None:
         return None
     delta = dict(message)
     if calls := _mappings(delta.get("tool_calls")):
-        delta["tool_calls"] = [{**call, "index": n} for n, call in enumerate(calls)]
+        delta["tool_calls"] = [
+            {**call, "index": n, "function": _with_text(_mapping(call.get("function")))}
+            for n, call in enumerate(calls)
+        ]
     choice = {"index": 0, "delta": delta, "finish_reason": choices[0].get("finish_reason")}
     return {**reply, "object": "chat.completion.chunk", "choices": [choice]}
+
+
+def _with_text(function: Mapping[str, Any]) -> dict[str, Any]:
+    """A function whose arguments are text: some servers send the object itself."""
+    arguments = function.get("arguments")
+    return {**function, "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments or {})}
+
+
+def _joined(pieces: Iterable[str]) -> str:
+    """Pieces as one text that has a UTF-8 form: halves of a character pair find each other, or are replaced."""
+    text = "".join(pieces)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def _text_of(content: Any) -> str:

@@ -13,7 +13,7 @@ from chimera.errors import ContextOverflowError, ModelAuthError, ModelError
 from chimera.models.providers import PROVIDERS
 from chimera.models.retry import RetryingModel
 from tests.provider import Answer, LoopbackProvider, Raw, Seen, answer_json, ask, ask_all, refuse, say
-from tests.wire import ADAPTERS, HELLO, TOOL, AdapterType, Wire
+from tests.wire import ADAPTERS, HELLO, TOOL, AdapterType, Wire, delta, stream, streamed
 
 COMPATIBLE = [p.prefix for p in PROVIDERS if p.endpoint and p.prefix != "openai"]
 
@@ -443,3 +443,169 @@ def test_a_model_without_a_price_costs_an_unknown_sum_and_never_nothing(adapter:
             usage = wire.complete().usage
         assert usage is not None
         assert usage.cost_usd is None
+
+
+HALVES = (
+    delta(role="assistant", content=None),
+    delta(content="gr\u00fc"),
+    delta(content="\u00df\u2028dich"),
+    delta("stop"),
+)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100_000])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_stream_is_read_however_it_is_split(adapter: AdapterType, piece: int, end: str) -> None:
+    body = (b": waiting\n\n" + stream(*HALVES)).replace(b"\n", end.encode())
+    with Wire(
+        adapter, [Raw(body=body, content_type="text/event-stream; charset=utf-8", piece=piece)]
+    ) as wire:
+        assert wire.complete().message.content == "gr\u00fc\u00df\u2028dich"
+        assert wire.complete().finish_reason == "stop"
+        assert wire.provider.connections == 1
+
+
+@pytest.mark.parametrize("content_type", ["text/event-stream", "text/plain"])
+def test_a_stream_without_its_last_line_is_whole_if_it_has_a_finish_reason(
+    adapter: AdapterType, content_type: str
+) -> None:
+    answer = Raw(body=stream(*HALVES, done=False), content_type=content_type)
+    with Wire(adapter, [answer]) as wire:
+        assert wire.complete().message.content == "gr\u00fc\u00df\u2028dich"
+
+
+def test_a_stream_cut_before_its_finish_reason_is_dropped_wherever_that_is(adapter: AdapterType) -> None:
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"x": 1}'}}
+    body = stream(delta(content="so"), delta(tool_calls=[call]), delta("tool_calls"))
+    until = body.index(b'"finish_reason": "tool_calls"')
+    answers = [
+        Raw(body=body[:at], content_type="text/event-stream", cut=cut)
+        for at in range(0, until, until // 6)
+        for cut in (True, False)
+    ]
+    with Wire(adapter, answers) as wire:
+        for n in range(len(answers)):
+            with pytest.raises(ModelError) as caught:
+                wire.complete()
+            assert caught.value.retryable, (n, caught.value)
+        assert len(wire.provider.seen) == len(answers)
+
+
+@pytest.mark.case("E2")
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        (b'data: {"cho\n\ndata: [DONE]\n\n', "."),
+        (b'event: error\ndata: {"error": {"message": "gave up"}}\n\n', "gave up"),
+        (b'data: {"error": "gave up"}\n\n', "gave up"),
+        (stream(delta(content="a"), {"error": {"message": "gave up", "code": 502}, **delta("error", content="")}), "gave up"),
+    ],
+)  # fmt: skip
+def test_an_error_in_a_stream_is_told_and_may_be_tried_again(
+    adapter: AdapterType, body: bytes, part: str
+) -> None:
+    with Wire(adapter, [Raw(body=body, content_type="text/event-stream")]) as wire:
+        with pytest.raises(ModelError, match=part) as caught:
+            wire.complete()
+        assert caught.value.retryable
+
+
+@pytest.mark.case("E1")
+def test_what_a_router_passes_on_counts_as_said(adapter: AdapterType) -> None:
+    raw = {"raw": "maximum context length is 4096 tokens", "provider_name": "x"}
+    answer = answer_json(
+        {"error": {"code": 400, "message": "Provider returned error", "metadata": raw}}, status=400
+    )
+    with Wire(adapter, [answer]) as wire, pytest.raises(ContextOverflowError) as caught:
+        wire.complete()
+    assert caught.value.limit == 4096
+
+
+def test_arguments_sent_as_an_object_become_text(adapter: AdapterType) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": {"x": 1}}}
+    body = {"choices": [{"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    with Wire(adapter, [answer_json(body)]) as wire:
+        assert [json.loads(call.arguments) for call in wire.complete().message.tool_calls] == [{"x": 1}]
+
+
+@pytest.mark.parametrize(
+    ("reported", "usage"),
+    [
+        pytest.param(
+            {"prompt_tokens": 30, "completion_tokens": 15, "total_tokens": 45,
+             "completion_tokens_details": {"reasoning_tokens": 13}},
+            Usage(input_tokens=30, output_tokens=15, reasoning_tokens=13, cost_usd=None), id="reasoning inside",
+        ),
+        pytest.param(
+            {"prompt_tokens": 30, "completion_tokens": 2, "total_tokens": 45,
+             "completion_tokens_details": {"reasoning_tokens": 13}},
+            Usage(input_tokens=30, output_tokens=15, reasoning_tokens=13, cost_usd=None), id="reasoning beside",
+        ),
+        pytest.param(
+            {"prompt_tokens": 30, "completion_tokens": 2, "total_tokens": 32, "prompt_cache_hit_tokens": 20, "prompt_cache_miss_tokens": 10},
+            Usage(input_tokens=30, output_tokens=2, cached_input_tokens=20, cost_usd=None), id="hits and misses",
+        ),
+        pytest.param(
+            {"prompt_tokens": 30, "completion_tokens": 2, "total_tokens": 32, "prompt_tokens_details": None, "completion_tokens_details": None},
+            Usage(input_tokens=30, output_tokens=2, cost_usd=None), id="details null",
+        ),
+    ],
+)  # fmt: skip
+def test_usage_is_read_in_every_convention(
+    adapter: AdapterType, reported: dict[str, Any], usage: Usage
+) -> None:
+    # The second is how xAI counts, and litellm knows it of xAI only.
+    with Wire(adapter, [say("x", usage=reported)], name="xai/fake") as wire:
+        assert wire.complete().usage == usage
+
+
+def test_usage_in_every_chunk_is_that_of_the_last(adapter: AdapterType) -> None:
+    counted = [
+        {"usage": {"prompt_tokens": 30, "completion_tokens": n, "total_tokens": 30 + n}} for n in (1, 2)
+    ]
+    answer = streamed(delta(content="a") | counted[0], delta("stop", content="b") | counted[1])
+    with Wire(adapter, [answer]) as wire:
+        assert wire.complete().usage == Usage(input_tokens=30, output_tokens=2, cost_usd=None)
+
+
+def test_halves_of_a_character_pair_are_joined_and_a_lone_one_is_replaced(adapter: AdapterType) -> None:
+    body = b"".join(
+        b'data: {"choices": [{"index": 0, "delta": {"content": "%s"}}]}\n\n' % text
+        for text in (rb"a \ud83d", rb"\ude00 b \ud83d", b" c")
+    ) + stream(delta("stop"))
+    with Wire(adapter, [Raw(body=body, content_type="text/event-stream")]) as wire:
+        assert wire.complete().message.content == "a \U0001f600 b \ufffd c"
+        "".join(wire.shown).encode()
+
+
+def test_marks_for_the_prompt_cache_stand_behind_tools_system_message_and_newest_message(
+    adapter: AdapterType,
+) -> None:
+    with Wire(adapter, [say("x")], name="openrouter/anthropic/claude-sonnet-4.5") as wire:
+        wire.complete()
+    mark = {"cache_control": {"type": "ephemeral"}}
+    assert wire.body["messages"] == [
+        {"role": "system", "content": [{"type": "text", "text": "be brief"} | mark]},
+        {"role": "user", "content": [{"type": "text", "text": "hello"} | mark]},
+    ]
+    assert wire.body["tools"] == [TOOL | mark]
+    assert wire.body["usage"] == {"include": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("fireworks_ai/glm-5p3", "accounts/fireworks/models/glm-5p3"),
+        ("fireworks_ai/accounts/me/models/x", "accounts/me/models/x"),
+        ("fireworks_ai/x#y", "x#y"),
+        ("openrouter/openrouter/auto", "openrouter/auto"),
+        ("groq/openai/gpt-oss-120b", "openai/gpt-oss-120b"),
+        ("openai/Qwen/Qwen3", "Qwen/Qwen3"),
+    ],
+)
+def test_a_model_is_asked_for_by_the_name_that_its_provider_knows(
+    adapter: AdapterType, name: str, sent: str
+) -> None:
+    with Wire(adapter, [say("x")], name=name) as wire:
+        wire.complete()
+    assert wire.body["model"] == sent

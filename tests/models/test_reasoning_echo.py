@@ -9,10 +9,10 @@ import pytest
 
 import chimera
 from chimera.core.state import RunResult
-from chimera.models.litellm_model import LiteLLMModel
 from tests.provider import Answer, LoopbackProvider, Said, Seen, ask, refuse, say
+from tests.wire import ADAPTERS, AdapterType
 
-pytestmark = [pytest.mark.xdist_group("litellm"), pytest.mark.case("D8")]
+pytestmark = [pytest.mark.case("D8"), pytest.mark.parametrize("adapter", ADAPTERS)]
 
 KNOWN = {"role", "content", "name", "tool_calls", "tool_call_id"}
 
@@ -54,10 +54,10 @@ class Strict:
         return ""
 
 
-def run(server: Strict, path: Path) -> tuple[RunResult, LoopbackProvider]:
+def run(adapter: AdapterType, server: Strict, path: Path) -> tuple[RunResult, LoopbackProvider]:
     (path / "work").mkdir()
     with LoopbackProvider(server) as provider:
-        model = LiteLLMModel("openai/fake", api_base=provider.url, api_key="k")
+        model = adapter("openai/fake", api_base=provider.url, api_key="k")
         result = chimera.run(
             "count",
             model=model,
@@ -75,22 +75,24 @@ def run(server: Strict, path: Path) -> tuple[RunResult, LoopbackProvider]:
     return result, provider
 
 
-def test_a_server_that_wants_reasoning_back_never_misses_it(tmp_path: Path) -> None:
+def test_a_server_that_wants_reasoning_back_never_misses_it(adapter: AdapterType, tmp_path: Path) -> None:
     server = Strict(reasoning="I count the lines.", wants_reasoning=True)
-    _, provider = run(server, tmp_path)
+    _, provider = run(adapter, server, tmp_path)
     assert server.refused == 0
     echoed = [m["reasoning_content"] for m in provider.seen[2].messages if m["role"] == "assistant"]
     assert echoed == ["I count the lines.", ""]
 
 
-def test_a_server_that_takes_no_unknown_field_gets_none(tmp_path: Path) -> None:
+def test_a_server_that_takes_no_unknown_field_gets_none(adapter: AdapterType, tmp_path: Path) -> None:
     server = Strict(reasoning="", text="<think>\nI count.\n</think>\n", wants_reasoning=False)
-    _, provider = run(server, tmp_path)
+    _, provider = run(adapter, server, tmp_path)
     assert server.refused == 0
     assert all("<think>" not in seen.prompt for seen in provider.seen)
 
 
-def test_a_server_that_sends_reasoning_and_takes_none_back_has_to_say_so_once(tmp_path: Path) -> None:
+def test_a_server_that_sends_reasoning_and_takes_none_back_has_to_say_so_once(
+    adapter: AdapterType, tmp_path: Path
+) -> None:
     server = Strict(reasoning="I count the lines.", wants_reasoning=False)
-    run(server, tmp_path)
+    run(adapter, server, tmp_path)
     assert server.refused == 1

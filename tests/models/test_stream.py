@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -165,3 +166,70 @@ def test_reasoning_is_a_part_of_the_output() -> None:
         {"prompt_tokens": 1, "completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 4}}
     )
     assert (found.output_tokens, found.reasoning_tokens) == (9, 4)
+
+
+@pytest.mark.case("D8")
+def test_reasoning_keeps_the_name_that_the_server_gave_it() -> None:
+    assert parts({"reasoning": "let "}, {"reasoning": "me"}).completion().message.extra == {
+        "reasoning": "let me"
+    }
+    both = parts({"reasoning": "let", "reasoning_content": "let"}, {"reasoning": "", "content": "x"})
+    assert both.completion().message.extra == {"reasoning_content": "let"}
+
+
+@pytest.mark.case("D8")
+def test_blocks_of_reasoning_are_joined_by_place_and_kind_and_stand_for_its_text() -> None:
+    reply = parts(
+        {"reasoning": "let ", "reasoning_details": [{"type": "reasoning.text", "text": "let ", "index": 0, "format": "f"}]},
+        {"reasoning": "me", "reasoning_details": [{"type": "reasoning.text", "text": "me", "index": 0}]},
+        {"reasoning_details": [{"type": "reasoning.text", "signature": "s", "index": 0, "text": None}]},
+        {"reasoning_details": [{"type": "reasoning.encrypted", "data": "zz", "index": 0}]},
+        {"reasoning_details": [{"type": "reasoning.encrypted", "data": "yy", "index": 1}]},
+    )  # fmt: skip
+    assert reply.completion().message.extra == {
+        "reasoning_details": [
+            {"type": "reasoning.text", "text": "let me", "index": 0, "format": "f", "signature": "s"},
+            {"type": "reasoning.encrypted", "data": "zz", "index": 0},
+            {"type": "reasoning.encrypted", "data": "yy", "index": 1},
+        ]
+    }
+
+
+def test_text_may_come_in_parts_and_what_is_no_text_is_left_out() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    reply = parts({"content": [thought]}, {"content": [{"type": "text", "text": "so"}, thought]})
+    assert reply.completion().message.content == "so"
+
+
+FIELDS = st.sampled_from(
+    ["choices", "delta", "content", "tool_calls", "function", "arguments", "name", "id", "index", "finish_reason",
+     "usage", "prompt_tokens", "prompt_tokens_details", "cached_tokens", "reasoning_details", "text", "thinking_blocks",
+     "thinking", "signature", "reasoning_content"],
+)  # fmt: skip
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4),
+    max_leaves=6,
+)
+CHUNKS = st.fixed_dictionaries(
+    {
+        "choices": st.lists(
+            st.fixed_dictionaries({"delta": st.dictionaries(FIELDS, ANYTHING, max_size=4)}), max_size=2
+        )
+    },
+    optional={"usage": ANYTHING},
+)
+
+
+@pytest.mark.case("E2")
+@given(st.lists(CHUNKS | st.dictionaries(FIELDS, ANYTHING, max_size=3), max_size=3))
+def test_whatever_a_server_sends_becomes_a_message_that_can_be_sent_back(
+    chunks: list[dict[str, Any]],
+) -> None:
+    reply = ReplyParts(on_text=lambda _: None)
+    for chunk in chunks:
+        reply.add(chunk)
+    reply.add({"choices": [{"finish_reason": "stop"}]})
+    message = reply.completion().message
+    assert isinstance(message.content, str)
+    json.dumps(message.wire(), ensure_ascii=False)
