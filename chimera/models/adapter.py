@@ -61,6 +61,8 @@ class Adapter(ABC):
         self._window = window
         self._notify = notify
         self._now = now
+        self.takes_tools: bool | None = None
+        """Whether the model's template has a place for tools; None where nobody says."""
 
     @property
     def name(self) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from urllib.parse import urlsplit
 
-from chimera.config import Config
+from chimera.config import Config, state_dir
 from chimera.core.context_budget import UNKNOWN_WINDOW
 from chimera.core.messages import Usage
 from chimera.core.model import Model, Window
@@ -16,10 +17,13 @@ from chimera.models import registry
 from chimera.models.adapter import Adapter
 from chimera.models.direct_model import DirectModel
 from chimera.models.litellm_model import LiteLLMModel
-from chimera.models.local_window import LOCAL_SERVERS, LocalServer, reported_window, served_model
+from chimera.models.llama_server import find_llama_server, has_llama_server, start_llama_server
+from chimera.models.local_models import LOCAL, LocalModels
+from chimera.models.local_window import LOCAL_SERVERS, LocalServer, reported_window, served_model, takes_tools
 from chimera.models.providers import BY_PREFIX, PROVIDERS, Provider
 from chimera.models.retry import RetryingModel
 from chimera.models.script_file import load_script
+from chimera.workspace.environment import child_environment
 
 _NO_KEY = "none"
 """Sent by litellm to a server of one's own that checks no key: its client insists on one."""
@@ -59,14 +63,53 @@ def choose_model(
     name, api_base = config.model, config.api_base
     if name is not None and name.startswith(_SCRIPTED):
         return RetryingModel(load_script(name.removeprefix(_SCRIPTED)), on_retry=notify)
+    if name is not None and name.startswith(LOCAL):
+        return local_model(config, environment, notify=notify)
     if api_base is not None and urlsplit(api_base).scheme not in {"http", "https"}:
         raise ConfigError(f"api_base is {api_base!r}; it must be a URL such as http://127.0.0.1:8080/v1")
     if not name:
         name, api_base = _default(api_base, environment, servers)
+        if name.startswith(LOCAL):
+            notify(f"No model is set: using {name}, a model on this machine.")
+            return local_model(replace(config, model=name), environment, notify=notify)
     elif api_base is not None and not _has_provider(name):
         name = f"openai/{name}"
     model = _adapted(_with_provider(name), api_base, config, environment, notify, prepare)
     return RetryingModel(model, on_retry=notify, on_close=model.close)
+
+
+def local_model(
+    config: Config, environment: Mapping[str, str], *, notify: Callable[[str], None] = lambda _: None
+) -> RetryingModel:
+    """The model of `local:NAME` or `local:PATH.gguf`, behind a server that is started for it and ended by `close`.
+
+    Raises:
+        ConfigError: no such model, no llama-server, or it cannot load the file. The message says what to do.
+    """
+    home, name = state_dir(environment), config.model or ""
+    file = LocalModels(home).find(name.removeprefix(LOCAL))
+    program = find_llama_server(environment, outside=config.workspace.resolve())
+    notify(
+        f"Starting {program.name} with {file.name}: loading takes seconds, a first answer may take minutes."
+    )
+    server = start_llama_server(
+        program,
+        file,
+        window=config.window,
+        log=home / "llama-server.log",
+        environment=child_environment(environment),
+    )
+    try:
+        model = _adapted(f"openai/{server.name}", server.api_base, config, environment, notify, lambda: None)
+    except BaseException:
+        server.close()
+        raise
+
+    def close() -> None:
+        model.close()
+        server.close()
+
+    return RetryingModel(model, on_retry=notify, on_close=close, name=name)
 
 
 def resolve_window(config: Config, model: Model) -> Window:
@@ -101,10 +144,13 @@ def _default(
     for server in servers:
         if served := served_model(server):
             return f"{server.prefix}/{served}", server.api_base
+    if (models := LocalModels(state_dir(environment)).listed()) and has_llama_server(environment):
+        return f"{LOCAL}{next(iter(models))}", None
     raise ConfigError(
         "no model: no provider key is set and no local server was found. Do one of these: "
         "export ANTHROPIC_API_KEY=... (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY, ...); "
         "start Ollama, llama.cpp, LM Studio or vLLM on its usual port; "
+        "chimera run --model local:PATH.gguf TASK for a model file, with llama-server on PATH; "
         "chimera run --model openai/NAME --api-base http://HOST:PORT/v1 TASK for any other compatible server. "
         "To see chimera work without any model: chimera demo"
     )
@@ -134,7 +180,10 @@ def _adapted(
     options, made = config.model_options, DirectModel if direct else LiteLLMModel
     if api_key is None and not direct and name.startswith("openai/"):
         api_key = _NO_KEY
-    return made(name, api_base=api_base, api_key=api_key, options=options, window=window, notify=notify)
+    model = made(name, api_base=api_base, api_key=api_key, options=options, window=window, notify=notify)
+    if api_base is not None and config.tool_protocol == "auto":
+        model.takes_tools = takes_tools(name, api_base=api_base, api_key=api_key)
+    return model
 
 
 def _goes_direct(provider: Provider | None, name: str, api_base: str | None, config: Config) -> bool:

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -83,6 +84,13 @@ def find_llama_server(environment: Mapping[str, str], *, outside: Path) -> Path:
     if found is None:
         raise ConfigError(f"local models need {PROGRAM}, which was not found on PATH. {INSTALL}")
     return found
+
+
+def has_llama_server(environment: Mapping[str, str]) -> bool:
+    """Whether the program can be found, wherever it is."""
+    return bool(
+        environment.get(PROGRAM_VARIABLE) or shutil.which(PROGRAM, path=environment.get("PATH", DEFAULT_PATH))
+    )
 
 
 def start_llama_server(

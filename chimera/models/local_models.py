@@ -13,7 +13,8 @@ from pathlib import Path
 from chimera.errors import ConfigError
 from chimera.models.llama_server import check_model_file
 
-PREFIX = "local:"
+LOCAL = "local:"
+"""Before the name or the path of a model on this machine."""
 # Beside the file itself: what a download needs for its parts.
 _SPARE_BYTES = 200_000_000
 _CHUNK_BYTES = 1 << 22

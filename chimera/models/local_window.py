@@ -79,6 +79,21 @@ def reported_window(model: str, *, api_base: str, api_key: str | None = None) ->
     return Window(tokens=tokens, source="server") if tokens else None
 
 
+def takes_tools(model: str, *, api_base: str, api_key: str | None = None) -> bool | None:
+    """Whether the prompt template of a model on this machine has a place for tools; None where nobody says."""
+    prefix, _, name = model.partition("/")
+    root = api_base.rstrip("/").removesuffix("/v1")
+    if not is_loopback(api_base):
+        return None
+    if prefix in {"ollama", "ollama_chat"}:
+        shown = _ask(f"{root}/api/show", body={"model": name})
+        able = shown.get("capabilities") if isinstance(shown, dict) else None
+        return "tools" in able if isinstance(able, list) and able else None
+    props = _ask(f"{root}/props", api_key=api_key)
+    template = props.get("chat_template") if isinstance(props, dict) else None
+    return "tools" in template if isinstance(template, str) and template else None
+
+
 def _ollama_window(name: str, api_base: str) -> int | None:
     shown = _ask(f"{api_base.rstrip('/').removesuffix('/v1')}/api/show", body={"model": name})
     if not isinstance(shown, dict):

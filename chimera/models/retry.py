@@ -34,11 +34,25 @@ class RetryingModel:
         attempts: int = DEFAULT_ATTEMPTS,
         on_retry: Callable[[str], None] = _silent,
         on_close: Callable[[], None] = _nothing,
+        name: str | None = None,
         sleep: Callable[[float], None] = time.sleep,
         uniform: Callable[[float, float], float] = random.uniform,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        """Nothing is asked here.
+
+        Args:
+            model: answers the requests.
+            attempts: requests at most.
+            on_retry: told before each further one.
+            on_close: gives up what the model keeps between requests.
+            name: another than the model's own.
+            sleep: how a wait is spent.
+            uniform: draws the length of a wait.
+            now: for waits that are told as a time.
+        """
         self._model = model
+        self._name = name or model.name
         self._attempts = attempts
         self._on_retry = on_retry
         self._on_close = on_close
@@ -48,7 +62,13 @@ class RetryingModel:
 
     @property
     def name(self) -> str:
-        return self._model.name
+        return self._name
+
+    @property
+    def takes_tools(self) -> bool | None:
+        """Whether the model's template has a place for tools; None where nobody says."""
+        able: bool | None = getattr(self._model, "takes_tools", None)
+        return able
 
     @property
     def window(self) -> Window | None:

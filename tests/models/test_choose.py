@@ -136,7 +136,7 @@ def test_the_address_may_come_from_the_environment() -> None:
 def test_the_window_is_argument_then_server_then_registry_then_unknown() -> None:
     pages = {"/v1/models": {"data": [{"id": "gpt-5", "max_model_len": 5000}]}}
     with LoopbackProvider([], pages=pages) as provider:
-        by_argument = Config(model="openai/gpt-5", api_base=provider.url, window=777)
+        by_argument = Config(model="openai/gpt-5", api_base=provider.url, window=777, tool_protocol="native")
         model = choose_model(by_argument, {}, servers=())
         assert provider.asked == []
         assert resolve_window(by_argument, model) == Window(tokens=777, source="argument")

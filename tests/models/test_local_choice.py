@@ -1,0 +1,82 @@
+"""`local:` models through the choice of a model: started, asked, named, ended; and whether templates take tools."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from chimera.config import Config
+from chimera.errors import ConfigError
+from chimera.models.choose import choose_model
+from chimera.models.llama_server import PROGRAM_VARIABLE
+from chimera.models.local_models import LocalModels
+from chimera.models.local_window import takes_tools
+from tests.models.test_llama_server import ENVIRONMENT, FAKE
+from tests.provider import LoopbackProvider
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**ENVIRONMENT, PROGRAM_VARIABLE: str(FAKE), "CHIMERA_STATE_DIR": str(tmp_path / "state")}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(b"GGUF")
+    return path
+
+
+def test_a_local_model_is_served_asked_for_its_window_and_ended(
+    environment: dict[str, str], file: Path
+) -> None:
+    told: list[str] = []
+    model = choose_model(Config(model=f"local:{file}"), environment, notify=told.append, servers=())
+    try:
+        assert model.name == f"local:{file}"
+        assert model.window is not None
+        assert (model.window.tokens, model.window.source) == (8_192, "server")
+        assert model.takes_tools is False
+        assert "tiny.gguf" in told[0]
+    finally:
+        model.close()
+
+
+def test_without_any_setting_a_local_model_is_used_and_said(environment: dict[str, str], file: Path) -> None:
+    LocalModels(Path(environment["CHIMERA_STATE_DIR"])).add(file)
+    told: list[str] = []
+    model = choose_model(Config(window=4_096), environment, notify=told.append, servers=())
+    try:
+        assert model.name == "local:tiny"
+        assert "No model is set: using local:tiny" in told[0]
+    finally:
+        model.close()
+
+
+def test_without_a_server_the_ways_to_get_one_are_told(environment: dict[str, str], file: Path) -> None:
+    bare = {**environment, "PATH": os.devnull}
+    del bare[PROGRAM_VARIABLE]
+    with pytest.raises(ConfigError, match="Ways to get it"):
+        choose_model(Config(model=f"local:{file}"), bare, servers=())
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "page", "able"),
+    [
+        ("openai/x", "/props", {"chat_template": "{% if tools %}"}, True),
+        ("openai/x", "/props", {"chat_template": "{{ messages }}"}, False),
+        ("openai/x", "/props", {}, None),
+        ("openai/x", "/nothing", {}, None),
+        ("ollama_chat/x", "/api/show", {"capabilities": ["completion", "tools"]}, True),
+        ("ollama_chat/x", "/api/show", {"capabilities": ["completion"]}, False),
+        ("ollama_chat/x", "/api/show", {}, None),
+    ],
+)
+def test_a_template_says_whether_it_takes_tools(
+    name: str, path: str, page: dict[str, object], able: bool | None
+) -> None:
+    with LoopbackProvider([], pages={path: page}) as provider:
+        assert takes_tools(name, api_base=provider.url) is able
+    assert takes_tools(name, api_base="http://203.0.113.1/v1") is None
