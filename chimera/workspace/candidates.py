@@ -179,7 +179,7 @@ class _Listing:
     def _unknown(self, top: Path, place: Path, *options: str) -> list[bytes]:
         """With an index that does not exist every file is unknown. A nested repository is one name that ends in `/`."""
         arguments = [f"--git-dir={self.git_dir}", f"--work-tree={top}", "-c", "core.bare=false"]
-        if rules := _users_rules(self.git, top):
+        if rules := users_rules(self.git, top):
             arguments += ["-c", f"core.excludesFile={rules}"]
         arguments += ["ls-files", "-z", "--others", "--exclude-standard", *options]
         folders = git_folders(top)
@@ -210,7 +210,7 @@ class _Listing:
         return []
 
 
-def _users_rules(git: GitProgram, cwd: Path) -> Path | None:
+def users_rules(git: GitProgram, cwd: Path) -> Path | None:
     """The user's own ignore file: where their settings say, else where git looks by default."""
     environment = process_environment()
     home = environment.get("HOME") or "/nonexistent"

@@ -14,6 +14,7 @@ from typing import Literal
 from chimera.config import SandboxLevel
 from chimera.errors import SandboxUnavailableError
 from chimera.workspace.environment import child_environment
+from chimera.workspace.files import is_file, real_path
 from chimera.workspace.git_guard import GitGuard
 from chimera.workspace.landlock import interpreter_inside, landlock_abi, plan_landlock
 from chimera.workspace.limits import limiting_shell
@@ -26,6 +27,7 @@ BACKENDS: tuple[SandboxBackend, ...] = ("bwrap", "landlock")
 """The best one first."""
 TRUSTED_PATH = "/usr/bin:/bin:/usr/local/bin"
 _PROBE_TIMEOUT_S = 20.0
+_NAMED_FILES = 5
 _APPARMOR_SWITCH = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 
@@ -50,6 +52,8 @@ class Sandbox:
     """Program and arguments that confine."""
     covers: tuple[str, ...] = ()
     """Arguments of bwrap that follow those for git's files."""
+    masked: tuple[Path, ...] = ()
+    """Files that bwrap lets nobody open, as long as they exist: a cover over a missing one would leave a file behind."""
     inner: tuple[str, ...] = ()
     """What stands between those and the command."""
     seccomp: bytes = b""
@@ -66,7 +70,7 @@ class Sandbox:
         """
         with ExitStack() as stack:
             binds = stack.enter_context(self.guard.holding()) if self.guard else ()
-            program, *rest = [*self.prefix, *binds, *self.covers, *self.inner, *argv]
+            program, *rest = [*self.prefix, *binds, *self.covers, *self._masks(), *self.inner, *argv]
             if not self.seccomp:
                 yield Confined(arguments=[program, *rest])
                 return
@@ -80,23 +84,38 @@ class Sandbox:
                 descriptors=(reading,),
             )
 
-    def narrowed(self, *, hidden: Iterable[Path] = (), read_only: Iterable[Path] = ()) -> Sandbox:
-        """The same with some folders empty or read-only. All must exist; without a backend nothing changes.
+    def _masks(self) -> Iterator[str]:
+        for file in self.masked:
+            if is_file(file) and real_path(file) == file:
+                yield from ("--ro-bind", os.devnull, str(file))
 
-        Landlock can do neither; then `missing` says so.
+    def narrowed(
+        self,
+        *,
+        hidden: Iterable[Path] = (),
+        read_only: Iterable[Path] = (),
+        masked: Iterable[Path] = (),
+    ) -> Sandbox:
+        """The same with some folders empty or read-only, and some files, real paths, that cannot be opened.
+
+        All folders must exist; without a backend nothing changes. Landlock can do none of this; then `missing` says so.
         """
-        hidden, read_only = [*hidden], [*read_only]
+        hidden, read_only, masked = [*hidden], [*read_only], [*masked]
         if self.backend == "landlock":
             losses = (
                 *(f"commands can read {folder}" for folder in hidden),
                 *(f"commands can change {folder}" for folder in read_only),
             )
+            if masked:
+                names = ", ".join(file.name for file in masked[:_NAMED_FILES])
+                more = ", ..." if len(masked) > _NAMED_FILES else ""
+                losses += (f"commands can read files that hold secrets: {names}{more}",)
             return replace(self, missing=(*self.missing, *losses))
         if self.backend == "none":
             return self
         empty = [part for folder in hidden for part in ("--tmpfs", str(folder.resolve()))]
         fixed = [part for f in read_only for part in ("--ro-bind", str(f.resolve()), str(f.resolve()))]
-        return replace(self, covers=(*self.covers, *empty, *fixed))
+        return replace(self, covers=(*self.covers, *empty, *fixed), masked=(*self.masked, *masked))
 
     @property
     def needs_scratch(self) -> bool:
