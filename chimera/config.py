@@ -66,6 +66,8 @@ class Config:
     """Commands may reach the network."""
     allow_git_write: bool = False
     """Commands may write `.git`, but for config, hooks and info."""
+    allow_secret_files: bool = False
+    """Commands may read files of the workspace that by their names hold secrets."""
     verify: str | None = None
     """Command that must succeed before an answer counts."""
     model_options: Mapping[str, Any] = field(default_factory=dict)

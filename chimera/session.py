@@ -44,6 +44,7 @@ from chimera.tools.known_files import KnownFiles
 from chimera.workspace.environment import child_environment
 from chimera.workspace.git_disarm import Disarming
 from chimera.workspace.governed import GovernedFiles
+from chimera.workspace.hidden_secrets import about_secrets, hide_secrets
 from chimera.workspace.lock import workspace_lock
 from chimera.workspace.paths import Workspace
 from chimera.workspace.process import CommandRunner
@@ -103,6 +104,8 @@ def open_session(
         record = RunDirectory.reopen(earlier) if earlier else RunDirectory.create(home, run_id)
         stack.callback(record.close)
         sandbox = sandbox.narrowed(hidden=(*hidden, *_private_folders(home, root, sandbox)))
+        if not config.allow_secret_files:
+            sandbox = hide_secrets(sandbox, root, process_environment())
         record.redactor = make_redactor(
             process_environment(),
             options=config.model_options,
@@ -320,6 +323,9 @@ class Session:
             notices.append("Not a git repository: the run works, and its own record shows what it changed.")
         if self.config.sandbox != "danger-full-access":
             notices += [f"Sandbox: {loss}" for loss in self.sandbox.missing]
+            notices.append(
+                about_secrets(self.sandbox, self.workspace.root, shown=self.config.allow_secret_files)
+            )
         notices += self.imported.notices
         return tuple(notices)
 

@@ -88,6 +88,14 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         bool | None,
         typer.Option("--allow-git-write/--no-git-write", help="Commands may commit.", rich_help_panel=SAFETY),
     ] = None,
+    allow_secret_files: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-secret-files/--no-secret-files",
+            help="Commands may read ignored .env, *.pem and the like.",
+            rich_help_panel=SAFETY,
+        ),
+    ] = None,
     tools: options.Tools = None,
     compact_schemas: options.CompactSchemas = None,
     mcp: options.Mcp = None,
@@ -127,6 +135,7 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         "sandbox": sandbox,
         "allow_net": allow_net,
         "allow_git_write": allow_git_write,
+        "allow_secret_files": allow_secret_files,
         "tools": options.tool_names(tools),
         "compact_schemas": compact_schemas,
         **options.imports(mcp, openapi, openapi_base_url, openapi_methods, openapi_env),

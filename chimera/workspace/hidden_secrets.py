@@ -9,7 +9,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chimera.errors import WorkspaceError
@@ -17,9 +17,11 @@ from chimera.workspace.candidates import users_rules
 from chimera.workspace.files import is_file, real_path
 from chimera.workspace.git_folders import enclosing_checkout, git_folders
 from chimera.workspace.git_program import GitProgram, find_git
+from chimera.workspace.sandbox import Sandbox
 from chimera.workspace.secret_files import is_secret_file
 
 _SCANNED_FOLDERS = 20_000
+_NAMED_FILES = 5
 _MOST_FILES = 200
 """A mount takes bwrap about a millisecond."""
 # Libraries bring the public certificates that they check others with, under names of secrets.
@@ -63,6 +65,27 @@ def find_hidden_secrets(root: Path, environment: Mapping[str, str]) -> HiddenSec
     if len(hidden) > _MOST_FILES:
         missing.append(f"of {len(hidden):,} files that hold secrets only the first {_MOST_FILES} are hidden")
     return HiddenSecrets(files=tuple(hidden[:_MOST_FILES]), missing=tuple(missing))
+
+
+def hide_secrets(sandbox: Sandbox, root: Path, environment: Mapping[str, str]) -> Sandbox:
+    """The sandbox in which commands do not read those files, as far as its backend can do that."""
+    if sandbox.backend == "none":
+        return sandbox
+    found = find_hidden_secrets(root, environment)
+    narrowed = sandbox.narrowed(masked=found.files)
+    return replace(narrowed, missing=(*narrowed.missing, *found.missing))
+
+
+def about_secrets(sandbox: Sandbox, root: Path, *, shown: bool) -> str:
+    """What the user should know of it before a run; empty where there is nothing to say."""
+    if shown:
+        return "Commands can read the files of the workspace that hold secrets (--allow-secret-files)."
+    if not sandbox.masked:
+        return ""
+    names = [str(file.relative_to(root)) for file in sandbox.masked]
+    more = f" and {len(names) - _NAMED_FILES} more" if len(names) > _NAMED_FILES else ""
+    named = ", ".join(names[:_NAMED_FILES]) + more
+    return f"Hidden from commands, because they hold secrets: {named}. --allow-secret-files shows them."
 
 
 class _Scan:

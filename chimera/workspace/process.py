@@ -127,7 +127,7 @@ class CommandRunner:
             size=buffer.size,
             spool=spool,
             left_running=bool(left),
-            notes=notes,
+            notes=(*notes, *self._sandbox.denials(output)),
             duration_s=time.monotonic() - began,
         )
 

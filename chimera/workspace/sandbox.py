@@ -89,6 +89,17 @@ class Sandbox:
             if is_file(file) and real_path(file) == file:
                 yield from ("--ro-bind", os.devnull, str(file))
 
+    def denials(self, output: bytes) -> tuple[str, ...]:
+        """What a command should know that was denied a masked file, to judge by its output."""
+        if b"ermission denied" not in output and b"EACCES" not in output:
+            return ()
+        names = [name for name in dict.fromkeys(file.name for file in self.masked) if name.encode() in output]
+        return tuple(
+            f"{name} is hidden from commands, because it usually holds secrets; only the user can show it, with "
+            "--allow-secret-files"
+            for name in names[:_NAMED_FILES]
+        )
+
     def narrowed(
         self,
         *,

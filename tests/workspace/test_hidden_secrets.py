@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import chimera
 from chimera.config import process_environment
+from chimera.testing import ScriptedModel, call, text
 from chimera.workspace.environment import child_environment
 from chimera.workspace.hidden_secrets import find_hidden_secrets
-from chimera.workspace.sandbox import SandboxBackend, open_sandbox
+from chimera.workspace.sandbox import Sandbox, SandboxBackend, open_sandbox
 
 Git = Callable[..., str]
 CANARY = "canary-90b2c7e1"
@@ -60,7 +62,7 @@ def run(root: Path, command: str, backend: SandboxBackend = "bwrap") -> subproce
     return confined(sandbox, root, command)
 
 
-def confined(sandbox, root: Path, command: str) -> subprocess.CompletedProcess[str]:  # type: ignore[no-untyped-def]
+def confined(sandbox: Sandbox, root: Path, command: str) -> subprocess.CompletedProcess[str]:
     with sandbox.confine(["bash", "-c", command]) as started:
         return subprocess.run(
             started.arguments,
@@ -146,3 +148,19 @@ def test_landlock_cannot_hide_them_and_says_so(root: Path) -> None:
         backends=("landlock",),
     ).narrowed(masked=[root / ".env", root / "deploy" / "server.pem"])
     assert sandbox.missing[-1] == "commands can read files that hold secrets: .env, server.pem"
+
+
+@pytest.mark.usefixtures("bubblewrap")
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_run_says_what_it_hides_and_shows_it_where_it_is_asked_to(
+    root: Path, tmp_path: Path, shown: bool
+) -> None:
+    model = ScriptedModel([call("shell", command="cat .env; cat a.txt"), text("ok")], window=32_000)
+    result = chimera.run(
+        "x", workspace=root, state=tmp_path / "state", model=model, mode="auto", allow_secret_files=shown
+    )
+    told = next(message.content for message in model.requests[-1].messages if message.role == "tool")
+    assert told.count(CANARY) == 1 + shown
+    assert (".env is hidden from commands" in told) == (not shown)
+    (warning,) = [warning for warning in result.warnings if "--allow-secret-files" in warning]
+    assert (".env, deploy/server.pem" in warning) == (not shown)
