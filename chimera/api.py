@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from chimera.config import ENVIRONMENT_PREFIX, Config, load_config, process_environment, state_dir
 from chimera.core.model import Model
-from chimera.core.recording import answered
+from chimera.core.recording import Past, answered
 from chimera.core.state import RunResult, Stop, StopReason
 from chimera.errors import (
     ChimeraError,
@@ -25,7 +25,7 @@ from chimera.models.choose import choose_model, has_price
 from chimera.models.litellm_model import preload
 from chimera.record.events import Emit, Event
 from chimera.record.known_secrets import MASKED, make_redactor
-from chimera.record.run_directory import find_run, first_event, run_paths
+from chimera.record.run_directory import find_run, last_run_in
 from chimera.recording import Recording, read_recording
 from chimera.session import Session, open_session
 from chimera.tools.approval import Ask
@@ -43,6 +43,7 @@ _REASONS: dict[type[ChimeraError], StopReason] = {
 _NO_PRICE = (
     "A cost limit is set, but the price of {!r} is unknown, so it cannot be kept. Run without --max-cost."
 )
+Watch = Callable[[Model], Model]
 EXPECTED = tuple(_REASONS)
 """What may go wrong before the loop begins without being a bug."""
 
@@ -55,6 +56,8 @@ def run(
     ask: Ask | None = None,
     state: Path | None = None,
     hidden: Sequence[Path] = (),
+    past: Past | None = None,
+    watch: Watch = lambda model: model,
     **options: Any,
 ) -> RunResult:
     """Work on a task in a workspace and return what came of it, with its record on disk.
@@ -68,14 +71,16 @@ def run(
         ask: decides on a call in the modes that ask; without it such calls are denied.
         state: where the run is recorded, instead of the user's state directory.
         hidden: existing folders that confined commands find empty.
+        past: steps of the same task that were taken elsewhere, to go on from.
+        watch: makes of the model that was chosen the one that is asked, to look at what passes between.
         **options: the fields of `chimera.config.Config`: workspace, window, max_steps, verify, mode, sandbox, ...
     """
     try:
         config = load_config({**options, "model": model if isinstance(model, str) else None})
         if not task.strip():
             raise ConfigError("the task is empty: say what is to be done")
-        with _session(config, model, emit, ask=ask, state=state, hidden=hidden) as session:
-            return session.run(task)
+        with _session(config, model, emit, watch, ask=ask, state=state, hidden=hidden) as session:
+            return session.run(task, past)
     except EXPECTED as fault:
         return RunResult.of_stop(stop_of(fault, options))
 
@@ -104,8 +109,7 @@ def resume(
         **options: settings that replace those of the run.
     """
     try:
-        path = _path_of(run_id, state or state_dir(), Path(options.get("workspace") or "."))
-        recording = read_recording(path)
+        path, recording = _recorded(run_id, state or state_dir(), Path(options.get("workspace") or "."))
         settings = {
             **_settings(recording),
             **{name: value for name, value in options.items() if value is not None},
@@ -125,7 +129,11 @@ def resume(
 
 @contextmanager
 def _session(
-    config: Config, model: str | Model | None, emit: Emit | None, **surroundings: Any
+    config: Config,
+    model: str | Model | None,
+    emit: Emit | None,
+    watch: Watch = lambda model: model,
+    **surroundings: Any,
 ) -> Iterator[Session]:
     notices = Notices(emit)
     with ExitStack() as stack:
@@ -135,27 +143,22 @@ def _session(
             if config.max_cost is not None and not has_price(chosen.name):
                 raise UnknownPriceError(_NO_PRICE.format(chosen.name))
             model = chosen
-        session = stack.enter_context(open_session(config, model, emit=emit, **surroundings))
+        session = stack.enter_context(open_session(config, watch(model), emit=emit, **surroundings))
         notices.emit = session.emit
         yield session
 
 
-def _path_of(run_id: str | None, state: Path, workspace: Path) -> Path:
-    """The directory of the run that is meant.
+def _recorded(run_id: str | None, state: Path, workspace: Path) -> tuple[Path, Recording]:
+    """The directory of the run that is meant, and what its record holds.
 
     Raises:
-        ConfigError: there is none, or more than one.
+        ConfigError: there is none, or more than one, or it cannot be gone on from.
     """
     try:
-        if run_id is not None:
-            return find_run(state, run_id)
-        here = workspace.resolve()
-        for path in reversed(run_paths(state)):
-            if first_event(path).get("workspace") == str(here):
-                return path
+        path = last_run_in(state, workspace.resolve()) if run_id is None else find_run(state, run_id)
+        return path, read_recording(path)
     except RecordError as fault:
         raise ConfigError(str(fault)) from fault
-    raise ConfigError(f"no run of {str(here)!r} is recorded: name one (chimera runs lists them)")
 
 
 def _settings(recording: Recording) -> dict[str, Any]:

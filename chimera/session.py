@@ -300,7 +300,6 @@ class Session:
             "workspace": str(self.workspace.root),
             "start_commit": self.repository.start_commit if self.repository else None,
             "git_entries": self.governed.git_entries(),
-            "git_entries": self.governed.git_entries(),
             "mode": self.mode,
             "sandbox": {
                 "level": self.sandbox.level,

@@ -18,8 +18,12 @@ from chimera.bench.isolation import (
     confinement,
     with_places,
 )
+from chimera.bench.measures import Measures
+from chimera.bench.observed import Observation
 from chimera.bench.task import BenchTask
+from chimera.bench.trajectory import read_trajectory
 from chimera.core.model import Model
+from chimera.core.recording import Past
 from chimera.core.state import RunResult
 from chimera.errors import ConfigError
 from chimera.workspace.sandbox import Sandbox
@@ -55,6 +59,7 @@ class Work:
     skipped: str | None = None
     """Why it did not even begin, where that says nothing about its skill."""
     run: RunResult | None = None
+    measures: Measures | None = None
 
 
 class BenchAgent(Protocol):
@@ -154,15 +159,11 @@ class Chimera:
         return choice if isinstance(choice, str | None) else choice.name
 
     def check(self, task: BenchTask) -> None:
-        pass
+        _past(task)
 
     def work(self, task: BenchTask, desk: Desk) -> Work:
         if desk.isolation == "docker":
             raise ConfigError("chimera's own tools do not run in containers yet; use --isolation namespace")
-        if task.has_prior_context:
-            return Work(
-                skipped="the task begins in the middle (trajectory.json), and this runner begins at the start"
-            )
         meant = {
             "window": task.window,
             "max_steps": task.max_steps,
@@ -179,12 +180,20 @@ class Chimera:
             instruction = re.sub(
                 rf"(?<![\w/.-]){re.escape(str(task.workdir))}(?![\w-])", str(desk.tree), instruction
             )
+        observation = Observation(task=instruction, rules=task.rules, log=desk.logs / "requests.jsonl")
         result = run(
             instruction,
             model=self.model_choice,
+            emit=observation,
+            watch=observation.watch,
+            past=_past(task),
             # A record of its own for each trial: nothing that was learned in one may help the next.
             state=desk.logs / "state",
             hidden=desk.hidden,
             **{**meant, **given},
         )
-        return Work(stop_reason=str(result.stop_reason), run=result)
+        return Work(stop_reason=str(result.stop_reason), run=result, measures=observation.measures())
+
+
+def _past(task: BenchTask) -> Past | None:
+    return read_trajectory(task.folder / "trajectory.json") if task.has_prior_context else None

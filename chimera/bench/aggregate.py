@@ -66,6 +66,12 @@ class Aggregate:
     cost_usd: float | None
     compactions: float | None
     """Mean of a trial."""
+    rework: float | None
+    """Repeated calls over all tool calls."""
+    summariser: float | None
+    """Tokens of summaries over all tokens."""
+    breaches: int | None
+    """Requests that broke an invariant."""
     tampered: int
     not_comparable: int
     errors: dict[str, int]
@@ -101,6 +107,15 @@ class Aggregate:
             tokens_per_solved=sum(tokens.values()) / passed if used and passed else None,
             cost_usd=sum(known) if known and len(known) == len(costs) else None,
             compactions=_mean(row.context.compactions for row in rows if row.context is not None),
+            rework=_share((row.rework.repeated_calls, row.rework.tool_calls) for row in rows if row.rework),
+            summariser=_share(
+                (row.summariser_tokens, row.tokens.total)
+                for row in rows
+                if row.summariser_tokens is not None and row.tokens is not None
+            ),
+            breaches=sum(row.invariants.breaches for row in rows if row.invariants is not None)
+            if any(row.invariants is not None for row in rows)
+            else None,
             tampered=sum(bool(row.tampered) for row in rows),
             not_comparable=sum(not row.comparable for row in rows),
             errors=dict(sorted(Counter(row.status for row in rows if row.status != "graded").items())),
@@ -114,6 +129,13 @@ class Aggregate:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return mean(known) if known else None
+
+
+def _share(pairs: Iterable[tuple[int, int]]) -> float | None:
+    """All parts over all wholes; None where there is no whole."""
+    known = list(pairs)
+    whole = sum(whole for _, whole in known)
+    return sum(part for part, _ in known) / whole if whole else None
 
 
 def by_suite(jobs: Sequence[FinishedJob]) -> list[Aggregate]:

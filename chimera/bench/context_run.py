@@ -6,12 +6,11 @@ Loop, tools, files, shell and hidden tests are the real ones. Only the model is 
 from __future__ import annotations
 
 import functools
-import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,15 @@ from typing_extensions import override
 
 from chimera.bench.arms import Summarising, arms
 from chimera.bench.generators.catalogue import GENERATORS
-from chimera.bench.generators.instance import Instance, PastStep
+from chimera.bench.generators.instance import Instance
 from chimera.bench.isolation import private_folder, search_path
+from chimera.bench.observed import ObservedModel
 from chimera.bench.policies.policy import PolicyModel
+from chimera.bench.trajectory import past_of
 from chimera.core.agent import Agent
-from chimera.core.ledger import CommandRun, Fact, FileChanged, FileRead
-from chimera.core.messages import Message, ToolCall, assistant
-from chimera.core.model import Completion, OnText, Request, Window
 from chimera.core.outputs import ToolOutput
-from chimera.core.recording import Past, RecordedStep
 from chimera.core.state import Limits, RunResult, StopReason
-from chimera.core.tokens import REQUEST_OVERHEAD, TokenCounter
+from chimera.core.tokens import TokenCounter
 from chimera.record.run_directory import RunFiles
 from chimera.tools.base import Tool, ToolSet
 from chimera.tools.default import default_tools
@@ -91,81 +88,6 @@ class Outcome:
         return {**values.pop("cell"), **values}
 
 
-@dataclass(slots=True, kw_only=True)
-class ObservedModel:
-    """A model whose requests are checked and counted on the way."""
-
-    inner: PolicyModel
-    instance: Instance
-    limit: int
-    counter: TokenCounter
-    sent: int = 0
-    cacheable: int = 0
-    peak: int = 0
-    orphans: int = 0
-    over_window: int = 0
-    task_missing: int = 0
-    rules_missing: int = 0
-    _before: tuple[Message, ...] = ()
-    _sizes: dict[Message, int] = field(default_factory=dict)
-    _tools: int = -1
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def window(self) -> Window | None:
-        return None
-
-    def complete(self, request: Request, on_text: OnText) -> Completion:
-        """Look at the request, then pass it on."""
-        if self._tools < 0:
-            self._tools = REQUEST_OVERHEAD + sum(map(self.counter.schema, request.tools))
-        sizes = [self._size(message) for message in request.messages]
-        size = self._tools + sum(sizes)
-        self.sent += size
-        self.peak = max(self.peak, size)
-        self.cacheable += self._prefix(request.messages, sizes)
-        self.over_window += size + request.max_tokens > self.limit
-        self.orphans += not legal(request.messages)
-        self.task_missing += not request.messages[1].content.startswith(self.instance.instruction)
-        text = request.messages[1].content
-        self.rules_missing += not all(rule in text for rule in self.instance.rules)
-        self._before = request.messages
-        return self.inner.complete(request, on_text)
-
-    def _size(self, message: Message) -> int:
-        if message not in self._sizes:
-            self._sizes[message] = self.counter.message(message)
-        return self._sizes[message]
-
-    def _prefix(self, messages: tuple[Message, ...], sizes: list[int]) -> int:
-        """Tokens of the leading messages that the request before had as well."""
-        if not self._before:
-            return 0
-        shared = self._tools
-        for message, before, size in zip(messages, self._before, sizes, strict=False):
-            if message != before:
-                break
-            shared += size
-        return shared
-
-
-def legal(messages: tuple[Message, ...]) -> bool:
-    """Whether each call is answered once, right behind its message and in order, and nothing else is."""
-    pending: list[str] = []
-    for message in messages:
-        if message.role == "tool":
-            if not pending or pending.pop(0) != message.tool_call_id:
-                return False
-        elif pending:
-            return False
-        else:
-            pending = [call.id for call in message.tool_calls]
-    return not pending
-
-
 class RememberingCounter(TokenCounter):
     """Counts the same as its base, and each text once in a process: in a sweep the same texts come again and again."""
 
@@ -192,9 +114,10 @@ def play(cell: Cell) -> Outcome:
     counter = RememberingCounter()
     model = ObservedModel(
         inner=PolicyModel(policy=cell.policy, counter=counter),
-        instance=instance,
-        limit=cell.window,
         counter=counter,
+        task=instance.instruction,
+        rules=instance.rules,
+        limit=cell.window,
     )
     with private_folder("context") as desk:
         _lay_out(instance.files, desk / "app")
@@ -208,7 +131,7 @@ def play(cell: Cell) -> Outcome:
                 clock=lambda: 0.0,
                 **parts,
             )
-            result = agent.run(instance.instruction, _past(instance) if instance.past else None)
+            result = agent.run(instance.instruction, past_of(instance.past) if instance.past else None)
         passed = _passes(instance, desk)
     read = arm.compactor.tokens_read if isinstance(arm.compactor, Summarising) else 0
     return _outcome(cell, instance, model, result, passed=passed, read=read)
@@ -232,7 +155,7 @@ def _outcome(
         peak=model.peak,
         compactions=context.compactions if context else 0,
         rewrites=context.history_rewrites if context else 0,
-        orphans=model.orphans,
+        orphans=model.illegal,
         over_window=model.over_window,
         task_missing=model.task_missing,
         rules_missing=model.rules_missing,
@@ -285,36 +208,6 @@ def _passes(instance: Instance, desk: Path) -> bool:
         check=False,
     )
     return done.returncode == 0
-
-
-def _past(instance: Instance) -> Past:
-    return Past(steps=tuple(_recorded(number, step) for number, step in enumerate(instance.past)))
-
-
-def _recorded(number: int, step: PastStep) -> RecordedStep:
-    call = ToolCall(id=f"past{number}", name=step.name, arguments=json.dumps(dict(step.arguments)))
-    fact, digest = _fact(step)
-    return RecordedStep(
-        completion=Completion(message=assistant("", call), finish_reason="tool_calls"),
-        outputs=(ToolOutput(text=step.output, digest=digest, facts=(fact,)),),
-        started=(True,),
-    )
-
-
-def _fact(step: PastStep) -> tuple[Fact, str]:
-    match step.name:
-        case "shell":
-            command = step.arguments["command"]
-            return CommandRun(command=command, exit_code=0), f"ran `{command}`: exit 0"
-        case "read_file":
-            path, last = step.arguments["path"], len(step.output.splitlines()) - 1
-            return FileRead(
-                path=path, first=1, last=last, total=last
-            ), f"read {path} lines 1-{last} of {last}"
-        case _:
-            path, lines = step.arguments["path"], step.arguments["content"].count("\n")
-            changed = FileChanged(path=path, added=lines, removed=0, line=1, created=True)
-            return changed, f"created {path} +{lines} -0"
 
 
 def _extra_tools(count: int) -> Iterator[Tool]:

@@ -12,12 +12,11 @@ from typing import Any
 from chimera.bench.aggregate import FinishedJob
 from chimera.bench.results import TRIALS
 from chimera.bench.row import Row
+from chimera.bench.trajectory import ATIF
 from chimera.core.replies import read_reply
 from chimera.errors import ConfigError, RecordError
 from chimera.recording import Recording, read_recording
 
-# What readers of all later versions take as well.
-_ATIF = "ATIF-v1.4"
 _NAMES = uuid.UUID("5f1c7c0a-5f0e-4c53-8f4f-5f0f4a3c9b10")
 """So that the same trial has the same id in every export."""
 
@@ -72,7 +71,7 @@ def trajectory(run: Path, row: Row) -> dict[str, Any] | None:
     except RecordError:
         return None
     found = {
-        "schema_version": _ATIF,
+        "schema_version": ATIF,
         "session_id": recording.run_id,
         "agent": {"name": row.agent, "version": row.version, "model_name": row.model},
         "steps": [{"step_id": number, **step} for number, step in enumerate(_steps(recording), 1)],

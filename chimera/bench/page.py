@@ -13,6 +13,7 @@ from chimera.bench.aggregate import (
     by_suite,
     by_window,
 )
+from chimera.bench.report import broken
 from chimera.bench.row import Row
 from chimera.bench.tables import HEAD, cells, cost, remarks, shown, title
 from chimera.pages.document import document, plain, table, write_document
@@ -46,10 +47,10 @@ def page(jobs: Sequence[FinishedJob]) -> str:
 
 
 def _marked(head: Sequence[str], row: Sequence[str]) -> list[str]:
-    """Escaped cells, with what must not be overlooked in red: tampering and errors."""
+    """Escaped cells, with what must not be overlooked in red: breaches, tampering and errors."""
     return [
         f'<span class="bad">{plain(cell)}</span>'
-        if name in {"tampered", "errors"} and cell != "-"
+        if (name in {"tampered", "errors"} and cell != "-") or (name == "breaches" and cell not in {"-", "0"})
         else plain(cell)
         for name, cell in zip(head, row, strict=True)
     ]
@@ -167,6 +168,8 @@ def _trials(job: FinishedJob, *, opened: bool) -> str:
 
 def _trial(row: Row) -> list[str]:
     said = [f"tampered with {', '.join(row.tampered)}"] if row.tampered else []
+    if row.invariants is not None and row.invariants.breaches:
+        said.append(broken(row.invariants))
     said += [f"{row.error.message} ({row.error.phase}, {row.error.kind})"] if row.error else []
     said += [f"begun {row.tries} times"] if row.tries > 1 else []
     kind = "good" if row.passed else "bad" if row.status in {"graded", "agent_error"} else "soft"

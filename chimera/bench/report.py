@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from chimera.bench.measures import Invariants
 from chimera.bench.row import SCHEMA, SCORED, Row
 
 EXIT_OK, EXIT_BELOW, EXIT_USAGE, EXIT_INCOMPLETE, EXIT_CHECK, EXIT_COST, EXIT_INTERRUPTED = (
@@ -53,17 +54,24 @@ class Report:
         """Passed over planned trials: everything that is missing counts as not passed."""
         return self.passed / self.planned
 
+    @property
+    def breaches(self) -> int:
+        """Requests that broke an invariant, in all rows."""
+        return sum(row.invariants.breaches for row in self.rows if row.invariants is not None)
+
     def exit_code(self, fail_under: float | None = None) -> int:
-        """0: every planned trial was graded, and the rate is not below `fail_under`. A rate that lacks trials is none."""
+        """0: every planned trial was graded, no request broke an invariant, and the rate is not below `fail_under`.
+
+        A rate that lacks trials is none.
+        """
         if self.interrupted:
             return EXIT_INTERRUPTED
         if self.capped:
             return EXIT_COST
         if sum(row.status == "graded" for row in self.rows) < self.planned:
             return EXIT_INCOMPLETE
-        if fail_under is not None and (self.pass_rate or 0.0) < fail_under:
-            return EXIT_BELOW
-        return EXIT_OK
+        below = fail_under is not None and (self.pass_rate or 0.0) < fail_under
+        return EXIT_BELOW if below or self.breaches else EXIT_OK
 
     def summary(self) -> dict[str, Any]:
         """The job in a few numbers, as JSON values."""
@@ -77,6 +85,7 @@ class Report:
             "worst_case": self.worst_case,
             "statuses": dict(sorted(Counter(row.status for row in self.rows).items())),
             "retried": sum(row.tries > 1 for row in self.rows),
+            "invariant_breaches": self.breaches,
             "tampered": [row.trial for row in self.rows if row.tampered],
             "tokens": sum(row.tokens.total for row in self.rows if row.tokens is not None),
             "cost_usd": _cost_of(self.rows),
@@ -94,6 +103,8 @@ class Report:
                 lines.append(f"{row.trial}: {row.error.message} ({row.error.phase}, {row.error.kind})")
             if row.tampered:
                 lines.append(f"{row.trial}: tampered with {', '.join(row.tampered)}")
+            if row.invariants is not None and row.invariants.breaches:
+                lines.append(f"{row.trial}: {broken(row.invariants)}")
         return "\n".join([*lines, "", self._verdict()])
 
     def _verdict(self) -> str:
@@ -124,6 +135,13 @@ def _cost(row: Row) -> str:
     if row.tokens is None:
         return "-"
     return "unknown" if row.cost_usd is None else f"${row.cost_usd:.4f}"
+
+
+def broken(invariants: Invariants) -> str:
+    """Which invariants were broken how often, for people."""
+    found = [(name, count) for name, count in asdict(invariants).items() if name != "requests" and count]
+    told = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in found)
+    return f"INVARIANTS BROKEN in {invariants.requests} requests: {told}"
 
 
 def aligned(lines: Sequence[Sequence[str]], *, left: Collection[int]) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any, Literal
 
 from chimera import __version__
 from chimera.bench.isolation import Isolation, Network
+from chimera.bench.measures import Invariants, Measures, Rework, Shrinking
 from chimera.core.messages import Usage
 from chimera.core.state import RunResult
 
@@ -80,9 +82,22 @@ class ContextUse:
     prompt_peak: int
     prompt_sum: int
     compactions: int
+    prompt_last: int | None = None
+    cacheable: int | None = None
+    """Of `prompt_sum`, as far as our counter goes: what was a prefix of the request before."""
+    prefix_breaks: int | None = None
+    """Requests that did not begin with the whole request before."""
+    vain_compactions: int | None = None
+    """Attempts that could not help."""
+    min_gap: int | None = None
+    """Fewest steps between two compactions; None with fewer than two."""
+    shrinkings: tuple[Shrinking, ...] = ()
+    """Each compaction in turn."""
+    estimate_error: float | None = None
+    """The largest difference between our count of a prompt and the provider's, over the provider's."""
 
     @classmethod
-    def of(cls, result: RunResult) -> ContextUse | None:
+    def of(cls, result: RunResult, measures: Measures | None = None) -> ContextUse | None:
         """From a run's result; None for a run that never began."""
         context = result.context
         if context is None:
@@ -93,7 +108,27 @@ class ContextUse:
             prompt_peak=context.peak_prompt_tokens,
             prompt_sum=context.prompt_tokens_sent,
             compactions=context.compactions,
+            **(_measured(measures) if measures is not None else {}),
         )
+
+    @classmethod
+    def of_fields(cls, values: Mapping[str, Any]) -> ContextUse:
+        """The value behind its fields."""
+        shrinkings = tuple(Shrinking(**one) for one in values.get("shrinkings", ()))
+        return cls(**{**values, "shrinkings": shrinkings})
+
+
+def _measured(measures: Measures) -> dict[str, Any]:
+    steps = [one.step for one in measures.shrinkings]
+    return {
+        "prompt_last": measures.prompt_last,
+        "cacheable": measures.cacheable,
+        "prefix_breaks": measures.prefix_breaks,
+        "vain_compactions": measures.vain_compactions,
+        "min_gap": min((later - step for step, later in pairwise(steps)), default=None),
+        "shrinkings": measures.shrinkings,
+        "estimate_error": measures.estimate_error,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +170,16 @@ class Row:
     claimed_done: bool | None = None
     """The agent said that it had finished; None for one that says nothing."""
     files_changed: int | None = None
+    lines_added: int | None = None
+    lines_removed: int | None = None
     steps: int | None = None
     tokens: Tokens | None = None
+    summariser_tokens: int | None = None
+    """The part of `tokens` that summaries took."""
     cost_usd: float | None = None
     context: ContextUse | None = None
+    invariants: Invariants | None = None
+    rework: Rework | None = None
     seconds: Mapping[Phase, float] = field(default_factory=dict)
     """Per phase that was begun."""
     run_dir: str | None = None
@@ -156,6 +197,16 @@ class Row:
             TypeError, KeyError: it is none.
         """
         known = {name: value for name, value in values.items() if name != "schema"}
-        for name, kind in (("error", TrialError), ("tokens", Tokens), ("context", ContextUse)):
+        for name, kind in _PARTS.items():
             known[name] = None if known.get(name) is None else kind(**known[name])
         return cls(**{**known, "tampered": tuple(known["tampered"])})
+
+
+_PARTS: Mapping[str, Callable[..., Any]] = {
+    "error": TrialError,
+    "tokens": Tokens,
+    "context": lambda **values: ContextUse.of_fields(values),
+    "invariants": Invariants,
+    "rework": Rework,
+}
+"""What a field of a row that is no plain value is made with."""

@@ -115,7 +115,7 @@ class Scripted:
         return f"scripted:{self.policy}"
 
     def check(self, task: BenchTask) -> None:
-        pass
+        Chimera().check(task)
 
     def work(self, task: BenchTask, desk: Desk) -> Work:
         model = PolicyModel(policy=self.policy, counter=TokenCounter())

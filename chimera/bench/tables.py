@@ -10,7 +10,7 @@ from chimera.bench.row import SCHEMA, SCORED
 
 HEAD = (
     *("suite", "arm", "graded", "passed", "rate [95 %]", "pass@k", "pass^k", "steps", "tokens/solved"),
-    *("cost", "compactions", "tampered", "errors"),
+    *("cost", "compactions", "rework", "summaries", "breaches", "tampered", "errors"),
 )
 
 
@@ -30,6 +30,9 @@ def cells(one: Aggregate) -> tuple[str, ...]:
         f"~{tokens}" if one.tokens_estimated and tokens != "-" else tokens,
         cost(one),
         "-" if one.compactions is None else f"{one.compactions:.1f}",
+        "-" if one.rework is None else f"{one.rework:.1%}",
+        "-" if not one.summariser else f"{one.summariser:.1%}",
+        "-" if one.breaches is None else str(one.breaches),
         str(one.tampered) if one.tampered else "-",
         ", ".join(f"{count} {name}" for name, count in one.errors.items()) or "-",
     )
@@ -75,6 +78,12 @@ def remarks(jobs: Sequence[FinishedJob]) -> list[str]:
     )
     if any(row.tampered for row in rows):
         found.append(f"{sum(bool(row.tampered) for row in rows)} trials changed what they must leave alone.")
+    breaches = sum(row.invariants.breaches for row in rows if row.invariants is not None)
+    if breaches:
+        found.append(
+            f"{breaches} requests broke an invariant: a result without its call, no room in the window, or the task or a "
+            "rule of it missing."
+        )
     if odd := sum(not row.comparable for row in rows):
         found.append(f"{odd} trials ran with other time limits than the task's: not comparable.")
     if retried := sum(row.tries > 1 for row in rows):

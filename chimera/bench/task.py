@@ -26,7 +26,7 @@ _AGENT_TIMEOUT_S = 600.0
 _NOISE = {"__pycache__"}
 _OWN_KEYS = (
     *("needs", "window", "max_steps", "min_compactions", "protected", "invariants", "seed", "seeds", "tags"),
-    *("canary", "must_fail_canary", "expected_in_sight"),
+    *("rules", "canary", "must_fail_canary", "expected_in_sight"),
 )
 
 
@@ -66,6 +66,8 @@ class BenchTask:
     needs: tuple[Need, ...]
     protected: tuple[str, ...]
     """Patterns in gitignore syntax: paths that are graded as they were, whatever the agent made of them."""
+    rules: tuple[str, ...]
+    """Sentences of the instruction that must be in every request."""
     window: int | None
     """Tokens; the context window that the task is meant for."""
     max_steps: int | None
@@ -218,6 +220,7 @@ def load_task(folder: Path) -> BenchTask:
         lacks=tuple(dict.fromkeys(image.lacks)),
         needs=tuple(_need(own, text) for text in own.texts("needs")),
         protected=own.texts("protected"),
+        rules=own.texts("rules"),
         window=own.whole("window"),
         max_steps=own.whole("max_steps"),
         min_compactions=own.whole("min_compactions") or 0,

@@ -137,8 +137,9 @@ class Trial:
                     attempt=self.attempt,
                 )
             )
-        (self.folder / "patch.diff").write_text(_patch(shadow, start), encoding="utf-8")
-        row = self._judge(work, tree)
+        patch, changed = _changes(shadow, start)
+        (self.folder / "patch.diff").write_text(patch, encoding="utf-8")
+        row = replace(self._judge(work, tree), **changed)
         if self.keep == "all" or (self.keep == "failed" and not row.passed):
             copy_files(tree, self.folder / "workspace")
         return row
@@ -200,12 +201,19 @@ def _is_of_machine(fault: Exception) -> bool:
     return isinstance(fault, ChimeraError | MemoryError)
 
 
-def _patch(shadow: ShadowRepository, start: str) -> str:
-    """What the agent changed, for people; grading does not depend on it."""
+def _changes(shadow: ShadowRepository, start: str) -> tuple[str, dict[str, Any]]:
+    """What the agent changed, as a patch for people and as fields of a row; grading does not depend on it."""
     try:
-        return shadow.diff(start, shadow.snapshot().tree)
+        end = shadow.snapshot().tree
+        files = shadow.changes(start, end)
+        counts = {
+            "files_changed": len(files),
+            "lines_added": sum(file.added for file in files),
+            "lines_removed": sum(file.removed for file in files),
+        }
+        return shadow.diff(start, end), counts
     except WorkspaceError as fault:
-        return f"no patch: {fault}\n"
+        return f"no patch: {fault}\n", {}
 
 
 def _known(work: Work) -> dict[str, Any]:
@@ -215,14 +223,19 @@ def _known(work: Work) -> dict[str, Any]:
         return {"stop_reason": work.stop_reason}
     if run.stop_reason is StopReason.USAGE_ERROR:
         raise ConfigError(run.message)
-    known = {
+    known: dict[str, Any] = {
         "stop_reason": work.stop_reason,
         "claimed_done": run.stop_reason is StopReason.ANSWERED,
-        "files_changed": len(run.files_changed),
         "steps": run.steps,
         "tokens": Tokens.of(run.usage) if run.usage else None,
         "cost_usd": run.usage.cost_usd if run.usage else None,
-        "context": ContextUse.of(run),
+        "context": ContextUse.of(run, work.measures),
         "run_dir": run.run_dir,
     }
+    if (measures := work.measures) is not None:
+        known |= {
+            "invariants": measures.invariants,
+            "rework": measures.rework,
+            "summariser_tokens": measures.summariser_tokens,
+        }
     return known | ({"model": run.model} if run.model else {})

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from chimera.bench.arms import arms
-from chimera.bench.context_run import INFINITE, Cell, Outcome, RememberingCounter, legal, play
+from chimera.bench.context_run import INFINITE, Cell, Outcome, RememberingCounter, play
 from chimera.bench.context_table import Report
 from chimera.bench.context_track import ANY_ARM, POLICIES, Selection, sweep
 from chimera.bench.generators.catalogue import GENERATORS
+from chimera.bench.observed import legal
 from chimera.bench.policies.mind import MINDS
 from chimera.bench.policies.policy import PolicyModel, respond
 from chimera.bench.summarisers import SUMMARISERS

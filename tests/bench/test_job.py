@@ -88,8 +88,9 @@ def test_a_row_has_every_field_in_the_order_of_the_documentation(make_task: Make
             "status",
         ),
         *("seed", "arm", "version", "network", "comparable", "started", "tries"),
-        *("reward", "passed", "stop_reason", "tampered", "error", "claimed_done", "files_changed", "steps"),
-        *("tokens", "cost_usd", "context", "seconds", "run_dir"),
+        *("reward", "passed", "stop_reason", "tampered", "error", "claimed_done", "files_changed"),
+        *("lines_added", "lines_removed", "steps", "tokens", "summariser_tokens", "cost_usd", "context"),
+        *("invariants", "rework", "seconds", "run_dir"),
     ]
     assert (row["schema"], row["suite"], row["cost_usd"], row["tokens"]) == (1, "suite", None, None)
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chimera.bench.measures import Invariants
 from chimera.bench.report import Report
 from chimera.bench.row import ContextUse, Row, Status, Tokens, TrialError
 from chimera.core.messages import Usage
@@ -29,6 +30,13 @@ def row(status: Status = "graded", reward: float | None = None, **known: Any) ->
 
 
 PASSED, FAILED = row(reward=1.0), row(reward=0.0)
+SOUND, UNSOUND = (
+    row(
+        reward=1.0,
+        invariants=Invariants(requests=9, illegal=0, over_window=n, task_missing=0, rules_missing=0),
+    )
+    for n in (0, 2)
+)
 BROKEN, SKIPPED, UNGRADED = row("agent_error", 0.0), row("skipped"), row("verifier_error")
 
 
@@ -45,12 +53,21 @@ BROKEN, SKIPPED, UNGRADED = row("agent_error", 0.0), row("skipped"), row("verifi
         pytest.param((PASSED, BROKEN), 2, None, 3, id="agent broke"),
         pytest.param((PASSED,), 2, None, 3, id="missing"),
         pytest.param((), 2, None, 3, id="none"),
+        pytest.param((PASSED, SOUND), 2, None, 0, id="sound requests"),
+        pytest.param((PASSED, UNSOUND), 2, None, 1, id="a request that broke an invariant"),
+        pytest.param((UNSOUND,), 2, None, 3, id="broken and incomplete"),
     ],
 )
 def test_the_exit_code_says_what_the_numbers_are_worth(
     rows: tuple[Row, ...], planned: int, fail_under: float | None, code: int
 ) -> None:
     assert Report(rows=rows, planned=planned).exit_code(fail_under) == code
+
+
+def test_a_broken_invariant_is_told_in_the_table_and_in_the_summary() -> None:
+    report = Report(rows=(SOUND, UNSOUND), planned=2)
+    assert "mini.noop.1: INVARIANTS BROKEN in 9 requests: over window 2" in report.table()
+    assert report.summary()["invariant_breaches"] == 2
 
 
 def test_an_interrupted_job_says_so_first() -> None:

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from chimera.bench.agents import Chimera, Desk, NoOp, Oracle, Work
 from chimera.bench.isolation import Isolation, available_isolation, hidden_folders
+from chimera.bench.measures import Rework
 from chimera.bench.row import Phase, Row
+from chimera.bench.selection import Scripted
 from chimera.bench.task import BenchTask, load_task
+from chimera.bench.trajectory import PastStep, write_trajectory
 from chimera.bench.trial import Trial
 from chimera.core.messages import Usage
 from chimera.core.state import RunResult, Stop, StopReason
@@ -462,16 +467,69 @@ def test_the_settings_of_the_agent_win_over_those_of_the_task(
     assert (as_given.context.window, as_given.stop_reason) == (24_000, "answered")
 
 
-def test_a_task_that_begins_in_the_middle_is_not_run_from_its_start(
-    make_task: MakeTask, run_trial: RunTrial
-) -> None:
-    task = make_task({"trajectory.json": "{}"})
+def test_a_task_that_begins_in_the_middle_is_gone_on_with(make_task: MakeTask, run_trial: RunTrial) -> None:
+    past = write_trajectory(
+        "Write 4 to answer.txt.",
+        [PastStep(name="shell", arguments={"command": "cat question.txt"}, output="exit 0\n2 + 2")],
+    )
+    task = make_task({"trajectory.json": past})
     model = ScriptedModel([call("shell", command="echo 4 >answer.txt"), text("done")], window=32_000)
     row = run_trial(task, agent=Chimera(model_choice=model))
-    assert (row.status, row.reward, len(model.requests)) == ("skipped", None, 0)
-    assert row.error is not None
-    assert "begins in the middle (trajectory.json)" in row.error.message
+    assert (row.reward, row.steps) == (1, 2)
+    _, opening, asked, answered = model.requests[0].messages
+    assert opening.content == task.instruction
+    assert asked.tool_calls[0].arguments == '{"command": "cat question.txt"}'
+    assert answered.content == "exit 0\n2 + 2"
     assert run_trial(task, folder="oracle").passed
+
+
+def test_a_trajectory_that_cannot_be_gone_on_from_stops_chimera_before_anything_is_run(
+    make_task: MakeTask,
+) -> None:
+    with pytest.raises(ConfigError, match=r"trajectory\.json: no ATIF trajectory"):
+        Chimera().check(make_task({"trajectory.json": "{}"}))
+
+
+def test_an_overfull_history_is_shrunk_before_the_first_request_of_a_trial(run_trial: RunTrial) -> None:
+    task = load_task(BASICS.parent / "long" / "resume-overfull")
+    row = run_trial(task, agent=Scripted(policy="rereader", options={}))
+    assert row.passed
+    assert row.context is not None
+    assert row.invariants is not None
+    assert row.rework is not None
+    assert row.context.shrinkings[0].step == 1
+    assert row.context.shrinkings[0].before > 4 * row.context.shrinkings[0].after
+    assert row.invariants.requests == row.steps
+    assert row.invariants.breaches == 0
+    assert row.rework.tool_calls > 0
+
+
+def test_a_row_tells_what_was_done_twice_and_how_many_lines_were_changed(
+    make_task: MakeTask, run_trial: RunTrial, tmp_path: Path
+) -> None:
+    again = [call("read_file", path="question.txt"), call("read_file", path="question.txt")]
+    changing = [call("shell", command="date +%N"), call("shell", command="date +%N")]
+    model = ScriptedModel(
+        [*again, *changing, call("write_file", path="answer.txt", content="4\n5\n"), text("done")],
+        window=32_000,
+    )
+    row = run_trial(make_task(), agent=Chimera(model_choice=model))
+    assert row.rework == Rework(tool_calls=5, repeated_calls=1, rereads_unchanged=1)
+    assert (row.files_changed, row.lines_added, row.lines_removed) == (1, 2, 0)
+    assert row.context is not None
+    assert (row.context.prefix_breaks, row.context.shrinkings) == (0, ())
+    log = [json.loads(line) for line in (tmp_path / "trial" / "requests.jsonl").read_text().splitlines()]
+    assert [len(request["messages"]) for request in log] == [2, 4, 6, 8, 10, 12]
+    assert all(
+        late["messages"][: len(early["messages"])] == early["messages"] for early, late in pairwise(log)
+    )
+    assert Row.of_fields(json.loads(json.dumps(row.fields()))) == row
+
+
+def test_what_an_agent_without_a_run_changed_is_counted_too(make_task: MakeTask, run_trial: RunTrial) -> None:
+    row = run_trial(make_task())
+    assert (row.files_changed, row.lines_added, row.lines_removed) == (1, 1, 0)
+    assert (row.invariants, row.rework) == (None, None)
 
 
 def test_stopping_at_a_limit_is_graded(make_task: MakeTask, run_trial: RunTrial) -> None:

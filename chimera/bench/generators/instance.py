@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from chimera.bench.grading_script import grading_script
+from chimera.bench.trajectory import PastStep, write_trajectory
 
 Suite = Literal["basics", "tools", "context", "long"]
 
@@ -30,15 +31,6 @@ class Fact:
     def line(self) -> str:
         """The fact as it is said."""
         return f"{self.label}: {self.value}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastStep:
-    """A tool call that lies before the start, and what it came to. The start tree already shows its effect."""
-
-    name: str
-    arguments: Mapping[str, str]
-    output: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +90,7 @@ class Instance:
         }
         files |= {f"environment/workspace/{path}": text for path, text in self.files.items()}
         if self.past:
-            steps = [
-                {"name": step.name, "arguments": dict(step.arguments), "output": step.output}
-                for step in self.past
-            ]
-            files["trajectory.json"] = json.dumps({"steps": steps}, indent=1, ensure_ascii=False) + "\n"
+            files["trajectory.json"] = write_trajectory(self.instruction, self.past)
         return files
 
     def _task_toml(self) -> str:
@@ -116,8 +104,11 @@ class Instance:
             min_compactions=self.min_compactions,
             seed=self.seed,
             protected=protected,
+            rules=", ".join(json.dumps(rule, ensure_ascii=False) for rule in self.rules),
         )
-        return filled if self.min_compactions else filled.replace("min_compactions = 0\n", "")
+        for empty in ("min_compactions = 0\n", "rules = []\n"):
+            filled = filled.replace(empty, "")
+        return filled
 
 
 def draw(name: str, seed: int) -> random.Random:
@@ -147,6 +138,7 @@ max_steps = {max_steps}
 min_compactions = {min_compactions}
 seed = {seed}
 protected = [{protected}]
+rules = [{rules}]
 must_fail_canary = true
 
 [agent]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from chimera.bench.generators.instance import Fact, Instance, PastStep, draw
+from chimera.bench.generators.instance import Fact, Instance, draw
 from chimera.bench.generators.wording import log_lines, values, with_line
+from chimera.bench.trajectory import PastStep
 
 ITEMS = 60
 LEFT = 3
