@@ -257,7 +257,7 @@ def _arms(name: str, given: Mapping[str, Any], sweep: str | None, *, priced: boo
         if name == "chimera":
             from chimera.models.choose import choose_model, has_price
 
-            with_price = choose_model(config, process_environment())
+            with_price = choose_model(config, process_environment(), start=False)
             if priced and not has_price(with_price.name):
                 raise UnknownPriceError(
                     f"the price of {with_price.name!r} is unknown, so --job-max-cost cannot be kept; leave it out"

@@ -192,7 +192,7 @@ def _model(config: Config, environment: Mapping[str, str], servers: list[Any]) -
     from chimera.models.choose import choose_model, resolve_window
 
     try:
-        chosen = choose_model(config, environment, servers=servers)
+        chosen = choose_model(config, environment, servers=servers, start=False)
     except (ConfigError, ModelAuthError) as fault:
         return {"name": None, "window": None, "window_source": None, "fault": str(fault)}
     size = resolve_window(config, chosen)

@@ -17,7 +17,13 @@ from chimera.models import registry
 from chimera.models.adapter import Adapter
 from chimera.models.direct_model import DirectModel
 from chimera.models.litellm_model import LiteLLMModel
-from chimera.models.llama_server import find_llama_server, has_llama_server, start_llama_server
+from chimera.models.llama_server import (
+    DEFAULT_WINDOW,
+    check_model_file,
+    find_llama_server,
+    has_llama_server,
+    start_llama_server,
+)
 from chimera.models.local_models import LOCAL, LocalModels
 from chimera.models.local_window import LOCAL_SERVERS, LocalServer, reported_window, served_model, takes_tools
 from chimera.models.providers import BY_PREFIX, PROVIDERS, Provider
@@ -42,6 +48,7 @@ def choose_model(
     notify: Callable[[str], None] = lambda _: None,
     prepare: Callable[[], None] = lambda: None,
     servers: Sequence[LocalServer] = LOCAL_SERVERS,
+    start: bool = True,
 ) -> RetryingModel:
     """The model of a run, wrapped in the retries; the caller closes it. Nothing is sent to a provider; local servers are asked.
 
@@ -55,6 +62,7 @@ def choose_model(
         prepare: called once it is settled that litellm will be needed, if it will, before servers are asked for the
             window; `litellm_model.preload` makes good use of that time.
         servers: where a local server is looked for.
+        start: whether the server of a `local:` model is started; without it the model only tells what it would be.
 
     Raises:
         ConfigError: there is no model to be had, or the script of `scripted:FILE` cannot be played.
@@ -64,14 +72,14 @@ def choose_model(
     if name is not None and name.startswith(_SCRIPTED):
         return RetryingModel(load_script(name.removeprefix(_SCRIPTED)), on_retry=notify)
     if name is not None and name.startswith(LOCAL):
-        return local_model(config, environment, notify=notify)
+        return local_model(config, environment, notify=notify, start=start)
     if api_base is not None and urlsplit(api_base).scheme not in {"http", "https"}:
         raise ConfigError(f"api_base is {api_base!r}; it must be a URL such as http://127.0.0.1:8080/v1")
     if not name:
         name, api_base = _default(api_base, environment, servers)
         if name.startswith(LOCAL):
             notify(f"No model is set: using {name}, a model on this machine.")
-            return local_model(replace(config, model=name), environment, notify=notify)
+            return local_model(replace(config, model=name), environment, notify=notify, start=start)
     elif api_base is not None and not _has_provider(name):
         name = f"openai/{name}"
     model = _adapted(_with_provider(name), api_base, config, environment, notify, prepare)
@@ -79,7 +87,11 @@ def choose_model(
 
 
 def local_model(
-    config: Config, environment: Mapping[str, str], *, notify: Callable[[str], None] = lambda _: None
+    config: Config,
+    environment: Mapping[str, str],
+    *,
+    notify: Callable[[str], None] = lambda _: None,
+    start: bool = True,
 ) -> RetryingModel:
     """The model of `local:NAME` or `local:PATH.gguf`, behind a server that is started for it and ended by `close`.
 
@@ -89,6 +101,10 @@ def local_model(
     home, name = state_dir(environment), config.model or ""
     file = LocalModels(home).find(name.removeprefix(LOCAL))
     program = find_llama_server(environment, outside=config.workspace.resolve())
+    if not start:
+        check_model_file(file)
+        window = Window(tokens=config.window or DEFAULT_WINDOW, source="asked for at its start")
+        return RetryingModel(DirectModel(f"openai/{file.stem}", window=window), name=name)
     notify(
         f"Starting {program.name} with {file.name}: loading takes seconds, a first answer may take minutes."
     )

@@ -55,6 +55,12 @@ def test_without_any_setting_a_local_model_is_used_and_said(environment: dict[st
         model.close()
 
 
+def test_a_model_that_is_only_looked_at_starts_nothing(environment: dict[str, str], file: Path) -> None:
+    model = choose_model(Config(model=f"local:{file}"), environment, servers=(), start=False)
+    assert (model.name, model.window and model.window.tokens) == (f"local:{file}", 8_192)
+    assert not (Path(environment["CHIMERA_STATE_DIR"]) / "llama-server.log").exists()
+
+
 def test_without_a_server_the_ways_to_get_one_are_told(environment: dict[str, str], file: Path) -> None:
     bare = {**environment, "PATH": os.devnull}
     del bare[PROGRAM_VARIABLE]
