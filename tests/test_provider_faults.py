@@ -13,8 +13,6 @@ from chimera.config import process_environment
 from chimera.core.state import RunResult, StopReason
 from tests.provider import Answer, LoopbackProvider, Said, Seen, ask, refuse, say
 
-pytestmark = pytest.mark.xdist_group("litellm")
-
 
 @pytest.fixture(autouse=True)
 def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def venv_inside(repository: Repository) -> str:
 
 PROGRAM = (
     "import chimera, sys\n"
-    "result = chimera.run('x', model='openai/fake', window=16000, mode='yolo', sandbox='danger-full-access')\n"
+    "result = chimera.run('x', model='openai/fake', adapter='litellm', window=16000, mode='yolo', sandbox='danger-full-access')\n"
     "print(result.answer)\n"
 )
 
@@ -236,6 +236,21 @@ def test_programs_of_the_repository_are_never_taken_for_the_real_ones(
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     assert "two" in (repository.root / "notes.txt").read_text()
     for arguments in (["diff"], ["undo"]):
+        repository.chimera(*arguments, PATH=path)
+    assert repository.executed == []
+
+
+def test_a_repository_supplies_no_program_to_a_run_in_its_subfolder_nor_to_other_commands(
+    repository: Repository,
+) -> None:
+    for name in PROGRAMS:
+        repository.put(f"bin/{name}", f"#!/bin/sh\n{repository.trap(name)}\n", runs=True)
+    path = f"{repository.root}/bin:{os.environ['PATH']}"  # noqa: TID251
+    (repository.root / "part").mkdir()
+    model = repository.script({"call": "search", "arguments": {"pattern": "x"}}, {"text": "done"})
+    done = repository.chimera("run", "x", "--workspace", "part", "--model", model, *UNCONFINED, PATH=path)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    for arguments in (["demo"], ["diff"], ["doctor"], ["floor"]):
         repository.chimera(*arguments, PATH=path)
     assert repository.executed == []
 
