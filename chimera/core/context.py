@@ -134,10 +134,12 @@ class Context:
         """The text of an output as far as it fits into a user message that answers `assistant`."""
         size = self.counter.text(output.text)
         cap = self._answer_cap(state, assistant) - _FRAME_TOKENS
-        if size <= cap:
+        if size <= cap and not output.excerpt:
             return output.text
         where = f"{'in full' if output.whole else 'its beginning'}: {output.kept or self._keep(output)}"
-        return cut(output, size, cap, self.counter, where=where)
+        shown = f"{output.text}\n[{where}]"
+        fits = self.counter.text(shown) <= cap
+        return shown if fits else cut(output, size, cap, self.counter, where=where)
 
     def add_answer(self, state: RunState, assistant: Message, text: str) -> str:
         """Add a turn of a message without calls and an answer to it, cut to what a turn may take. Returns the answer."""

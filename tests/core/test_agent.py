@@ -545,6 +545,17 @@ def test_what_is_called_in_full_is_in_full(bench: Bench) -> None:
     assert (bench.files.outputs / name).read_text().count("\n") == 400_000
 
 
+def test_a_long_output_is_named_even_in_a_window_where_what_is_shown_of_it_fits(bench: Bench) -> None:
+    noise = "yes 'a line that says nothing' | head -9000"
+    bench.run(
+        [calls(call("shell", command=noise)), text("a"), text("b")],
+        verify=f"{noise}; false",
+        window=2_000_000,
+    )
+    for request, number in ((bench.requests[1], 1), (bench.requests[2], 2)):
+        assert f"in full: @run/outputs/{number:04}.txt" in request.messages[-1].content
+
+
 def test_small_results_of_a_large_batch_stay_whole(bench: Bench) -> None:
     batch = calls(*(call("shell", command=f"echo {n}") for n in range(12)))
     assert bench.run([batch, text("ok")], window=4_000).answer == "ok"
