@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _MOST_PAGES = 100
 """Of a list of tools: a server that never ends it is not waited for."""
+_START_S = 60.0
+"""At least, whatever the limit of a call is: a program may be downloaded first."""
 _CLOSE_S = 15.0
 """The SDK gives a program 2 s to end by itself, 2 s to obey, and then kills it."""
 _SHOWN_FAULT = 500
@@ -132,10 +134,10 @@ class _Server:
         self._held = self._portal.start_task_soon(self._hold, ready)
         self._held.add_done_callback(lambda held: _pass_on(held, ready))
         try:
-            ready.result(self.entry.timeout_s)
+            ready.result(self._start_s)
         except TimeoutError as fault:
             self._held.cancel()
-            raise ConfigError(self._about(f"did not answer within {self.entry.timeout_s:g} s")) from fault
+            raise ConfigError(self._about(f"did not answer within {self._start_s:g} s")) from fault
         except _faults() as fault:
             raise ConfigError(self._about(f"cannot be used: {_reason(fault)}")) from fault
 
@@ -165,7 +167,7 @@ class _Server:
         cursor: str | None = None
         try:
             for _ in range(_MOST_PAGES):
-                page = self._ask(partial(self._connected.list_tools, cursor=cursor))
+                page = self._ask(partial(self._connected.list_tools, cursor=cursor), self._start_s)
                 tools += page.tools
                 cursor = page.next_cursor
                 if cursor is None:
@@ -194,7 +196,8 @@ class _Server:
         if self._ended:
             raise ToolError(self._about("has ended and is not started again in this run") + _NEXT_MOVE)
         try:
-            result = self._ask(partial(self._connected.call_tool, own_name, arguments))
+            call = partial(self._connected.call_tool, own_name, arguments)
+            result = self._ask(call, self.entry.timeout_s)
         except TimeoutError as fault:
             raise ToolError(
                 f"{name} got no answer within {self.entry.timeout_s:g} s. The server may still be at work on it: look "
@@ -212,11 +215,11 @@ class _Server:
             ) from fault
         return _output(name, result)
 
-    def _ask(self, request: Callable[[], Any]) -> Any:
+    def _ask(self, request: Callable[[], Any], limit_s: float) -> Any:
         import anyio
 
         async def within() -> Any:
-            with anyio.fail_after(self.entry.timeout_s):
+            with anyio.fail_after(limit_s):
                 return await request()
 
         return self._portal.call(within)
@@ -254,6 +257,10 @@ class _Server:
             self._client = await stack.enter_async_context(client)
             ready.set_result(None)
             await self._closing.wait()
+
+    @property
+    def _start_s(self) -> float:
+        return max(_START_S, self.entry.timeout_s)
 
     @property
     def _connected(self) -> mcp.Client:

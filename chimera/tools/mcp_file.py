@@ -57,7 +57,7 @@ class ServerEntry:
     """Patterns of the names to offer, with * and ?; None: all."""
     exclude_tools: tuple[str, ...]
     timeout_s: float
-    """For each answer; for the start as well."""
+    """For the answer to a call."""
 
     def offers(self, tool: str) -> bool:
         """Whether the filter lets a tool through."""

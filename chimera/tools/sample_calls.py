@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _MOST_DEPTH = 8
 _SPOILED_SHARE = 0.6
 """Of the calls. Not every change makes a call wrong."""
+_BEYOND_SHARE = 0.15
+"""Of the texts and numbers that have a bound: just beyond it."""
 _WRONG: tuple[Any, ...] = (None, "", "x" * 300, -1, 0, 10**9, 3.7, True, [], {}, [None], {"unexpected": 1})
 # Some of these are annotations in a schema, and none of them is one in a call.
 _NAMES = ("unexpected", "title", "default", "example", "description", "x")
@@ -183,12 +185,19 @@ class _Sampler:
         if (known := _OF_FORMAT.get(str(schema.get("format")))) and self._random.random() < 0.8:
             return known
         least = schema.get("minLength", 0)
-        length = self._random.randint(least, max(least, min(schema.get("maxLength", least + 12), least + 12)))
+        most = schema.get("maxLength", least + 12)
+        length = self._random.randint(least, max(least, min(most, least + 12)))
+        beyond = [size for size in (least - 1, most + 1 if "maxLength" in schema else -1) if size >= 0]
+        if beyond and self._random.random() < _BEYOND_SHARE:
+            length = self._random.choice(beyond)
         return "".join(self._random.choices(string.ascii_letters + " -_", k=length))
 
     def _number(self, schema: Mapping[str, Any], *, whole: bool) -> float:
         least = schema.get("minimum", schema.get("exclusiveMinimum", -5))
         most = schema.get("maximum", schema.get("exclusiveMaximum", least + 100))
+        beyond = [schema[key] + step for key, step in _BEYOND.items() if key in schema]
+        if beyond and self._random.random() < _BEYOND_SHARE:
+            return float(self._random.choice(beyond))
         step = schema.get("multipleOf")
         if isinstance(step, int) and step > 0:
             return step * self._random.randint(
@@ -196,9 +205,10 @@ class _Sampler:
             )
         if whole:
             return self._random.randint(int(least), max(int(least), int(most)))
-        return self._random.uniform(least, most)
+        return float(self._random.uniform(least, most))
 
 
+_BEYOND = {"minimum": -1, "exclusiveMinimum": 0, "maximum": 1, "exclusiveMaximum": 0}
 _OF_FORMAT = {
     "date-time": "2026-01-31T12:00:00Z",
     "date": "2026-01-31",

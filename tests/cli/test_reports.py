@@ -73,7 +73,7 @@ def test_a_floor_that_does_not_fit_is_said(repository: Path, chimera: Chimera) -
 
 def test_schema_bench_counts_every_tool(repository: Path, chimera: Chimera) -> None:
     counted = chimera("schema-bench", "--output-format", "json").result
-    assert list(counted) == ["tools", "full_tokens", "compact_tokens"]
+    assert list(counted)[:3] == ["tools", "full_tokens", "compact_tokens"]
     assert counted["tools"][0]["name"] == "read_file"
     assert counted["full_tokens"] == sum(tool["full_tokens"] for tool in counted["tools"])
     assert 0 < counted["compact_tokens"] <= counted["full_tokens"]

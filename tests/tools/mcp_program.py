@@ -8,9 +8,11 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
-EMPTY = {"type": "object", "properties": {}}
-TOOLS = [
+EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
+TOOLS: list[dict[str, Any]] = [
     {
         "name": "echo",
         "description": "Give back a text.",
@@ -31,29 +33,30 @@ TOOLS = [
 ]
 
 
-def called(name, arguments):
+def called(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
     if name == "echo":
         return {"content": [{"type": "text", "text": arguments["text"] * arguments.get("again", 1)}]}
     if name == "environment":
-        return {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]}
+        told = {"pid": os.getpid(), "cwd": str(Path.cwd()), **os.environ}  # noqa: TID251
+        return {"content": [{"type": "text", "text": json.dumps(told)}]}
     if name == "fail":
         return {"content": [{"type": "text", "text": "no such issue\x1b[2J"}], "isError": True}
     if name == "draw a.picture":
         return {"content": [{"type": "image", "mimeType": "image/png", "data": "AAAA"}]}
     if name == "die":
-        print("out of memory, token=" + os.environ.get("TRACKER_TOKEN", ""), file=sys.stderr, flush=True)
+        token = os.environ.get("TRACKER_TOKEN", "")  # noqa: TID251
+        print(f"out of memory, token={token}", file=sys.stderr, flush=True)
         os._exit(3)
     return None
 
 
-def main():
-    print("ready", os.getpid(), os.getcwd(), file=sys.stderr, flush=True)
+def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         if "id" not in request:
             continue
         method, params = request["method"], request.get("params", {})
-        reply = {"jsonrpc": "2.0", "id": request["id"]}
+        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
         if method == "initialize":
             reply["result"] = {
                 "protocolVersion": params["protocolVersion"],

@@ -1,0 +1,295 @@
+"""Tools of MCP servers: a real program on standard input and output, and the official server over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chimera.config import process_environment
+from chimera.errors import ConfigError
+from chimera.tools.base import Tool, ToolOutput, ToolSet
+from chimera.tools.foreign import Imported, tool_name
+from chimera.tools.mcp import mcp_tools
+from chimera.workspace import process_table
+
+PROGRAM = Path(__file__).with_name("mcp_program.py")
+LEGAL = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
+TOKEN = "trk-4815162342-canary"
+pytestmark = pytest.mark.xdist_group("mcp")
+
+
+def program(*arguments: str, **more: Any) -> dict[str, Any]:
+    return {"command": sys.executable, "args": ["-S", str(PROGRAM), *arguments], **more}
+
+
+def opened(folder: Path, servers: Mapping[str, Any], **environment: str) -> AbstractContextManager[Imported]:
+    path = folder / "servers.json"
+    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    root = folder / "workspace"
+    root.mkdir(exist_ok=True)
+    return mcp_tools(path, root=root, environment={**process_environment(), **environment})
+
+
+class Calls:
+    """Calls imported tools as a model would."""
+
+    def __init__(self, imported: Imported) -> None:
+        self.imported = imported
+        self._tools = ToolSet(imported.tools)
+
+    def __call__(self, name: str, **arguments: Any) -> ToolOutput:
+        return self._tools.run(name, json.dumps(arguments))
+
+    def tool(self, name: str) -> Tool:
+        return next(tool for tool in self.imported.tools if tool.name == name)
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calls]:
+    folder = tmp_path_factory.mktemp("mcp")
+    servers = {
+        "tracker": program(env={"TRACKER_TOKEN": "${OF_THE_USER}", "PLAIN": "as given"}),
+        "slow one": program(timeout=0.2, tools=["ha*", "die"], exclude_tools=["die"]),
+        "off": {"disabled": True, "command": "/nonexistent"},
+    }
+    with opened(folder, servers, OF_THE_USER=TOKEN, SOME_API_KEY="sk-canary-99", ODD="value") as imported:
+        yield Calls(imported)
+
+
+def test_tools_get_names_that_every_provider_takes_and_the_filter_of_the_file(calls: Calls) -> None:
+    names = [tool.name for tool in calls.imported.tools]
+    own = ["echo", "environment", "fail", "refuse", "hang", "die", "draw_a_picture"]
+    assert names == [*(f"tracker__{name}" for name in own), "slow_one__hang"]
+    assert all(map(LEGAL.fullmatch, names))
+
+
+def test_a_tool_keeps_its_schema_and_says_whether_it_only_reads(calls: Calls) -> None:
+    echo, picture = calls.tool("tracker__echo"), calls.tool("tracker__draw_a_picture")
+    assert (echo.effect, picture.effect) == ("foreign_read", "foreign")
+    assert echo.parameters["properties"]["text"] == {"type": "string", "maxLength": 9}
+    assert picture.description == r"Draw\x1b[31m."
+
+
+def test_a_result_comes_back_as_text_and_what_is_no_text_is_told(calls: Calls) -> None:
+    assert calls("tracker__echo", text="hello ", again=2).text == "hello hello "
+    assert calls("tracker__draw_a_picture").text == "[image, image/png, 3 bytes; not shown]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param({}, "'text' is a required property", id="missing"),
+        pytest.param({"text": 5}, "Argument text: 5 is not of type 'string'", id="kind"),
+        pytest.param({"text": "ten letters"}, "Argument text: 'ten letters' is too long", id="bound"),
+        pytest.param({"text": "a", "again": "b"}, "Argument again: 'b' is not of type 'integer'", id="by reference"),
+    ],
+)  # fmt: skip
+def test_arguments_that_do_not_fit_are_not_sent(calls: Calls, arguments: dict[str, Any], told: str) -> None:
+    output = calls("tracker__echo", **arguments)
+    assert not output.ok
+    assert told in output.text
+    assert "Nothing was sent" in output.text
+
+
+def test_a_null_for_an_optional_argument_means_that_it_is_not_given(calls: Calls) -> None:
+    assert calls("tracker__echo", text="a", again=None).text == "a"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        pytest.param("tracker__fail", "no such issue", id="the tool fails"),
+        pytest.param("tracker__refuse", "The server tracker refused the call: cannot do tools/call. Correct", id="the server refuses"),
+        pytest.param("slow_one__hang", "got no answer within 0.2 s. The server may still be at work", id="no answer"),
+    ],
+)  # fmt: skip
+def test_a_failure_tells_the_model_what_happened_and_its_next_move(
+    calls: Calls, name: str, told: str
+) -> None:
+    output = calls(name)
+    assert not output.ok
+    assert told in output.text
+    assert "\x1b" not in output.text
+
+
+def test_a_server_gets_the_variables_that_commands_get_and_those_of_its_file(calls: Calls) -> None:
+    told = json.loads(calls("tracker__environment").text.replace("[redacted:TRACKER_TOKEN]", TOKEN))
+    assert (told["TRACKER_TOKEN"], told["PLAIN"]) == (TOKEN, "as given")
+    assert told["PATH"]
+    assert not {"SOME_API_KEY", "ODD", "OF_THE_USER"} & told.keys()
+    assert calls.imported.secrets == {"TRACKER_TOKEN": TOKEN}
+    assert Path(told["cwd"]).name != "workspace"
+
+
+def test_a_server_that_dies_takes_only_its_own_tools_with_it_and_says_its_last_words(tmp_path: Path) -> None:
+    servers = {"weak": program(env={"TRACKER_TOKEN": TOKEN}), "strong": program()}
+    with opened(tmp_path, servers) as imported:
+        calls = Calls(imported)
+        first = calls("weak__die").text
+        assert "'weak' ended during the call" in first
+        assert "It said: out of memory, token=[redacted:TRACKER_TOKEN]" in first
+        assert "Do without its tools" in first
+        assert "'weak' has ended and is not started again in this run" in calls("weak__echo", text="a").text
+        assert calls("strong__echo", text="a").text == "a"
+
+
+def test_servers_end_with_the_block_and_also_when_it_is_left_by_an_exception(tmp_path: Path) -> None:
+    pids: list[int] = []
+
+    def crash() -> None:
+        with opened(tmp_path, {"one": program(), "two": program()}) as imported:
+            calls = Calls(imported)
+            pids.extend(json.loads(calls(f"{name}__environment").text)["pid"] for name in ("one", "two"))
+            raise RuntimeError("a bug")
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        crash()
+    assert not set(pids) & process_table.living().keys()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not tie a process to its parent")
+def test_a_server_that_ignores_the_end_of_its_input_does_not_outlive_a_killed_chimera(tmp_path: Path) -> None:
+    parent = f"""\
+import json, subprocess, sys
+from pathlib import Path
+from chimera.tools.mcp_file import Program
+from chimera.tools.server_program import ServerProgram
+place = Program(command={sys.executable!r}, arguments=({str(PROGRAM)!r}, "stubborn"), environment={{}}, cwd=Path({str(tmp_path)!r}))
+with ServerProgram.of(place, {{}}, outside=Path("/nonexistent")) as program:
+    server = subprocess.Popen(program.command_line(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    server.stdin.write(b'{{"id": 1, "method": "ping"}}\\n')
+    server.stdin.flush()
+    server.stdout.readline()
+    print(server.pid, flush=True)
+    sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROGRAM.parents[2]
+    ) as chimera:
+        assert chimera.stdout is not None
+        server = int(chimera.stdout.readline())
+        watched = os.pidfd_open(server)
+        chimera.kill()
+    try:
+        assert select.select([watched], [], [], 60)[0], "the server is still there"
+    finally:
+        os.close(watched)
+
+
+@pytest.mark.parametrize(
+    ("servers", "told"),
+    [
+        pytest.param({"a": {"command": "no-such-program-7"}}, "no program 'no-such-program-7'", id="missing"),
+        pytest.param({"a": {"command": "./here"}}, "no program '{folder}/here'", id="beside the file"),
+        pytest.param({"a": {"command": "x", "cwd": "/nonexistent"}}, "no program 'x'", id="first fault first"),
+        pytest.param({"a": {"command": "sh", "cwd": "gone"}}, "'{folder}/gone' to start an MCP server in", id="folder"),
+        pytest.param({"a": {"command": "sh", "tool": []}}, "unknown key 'tool'; did you mean 'tools'?", id="typing error"),
+        pytest.param({"a": {"command": "sh", "args": "x"}}, "'args' of the server 'a'", id="kind"),
+        pytest.param({"a": {"command": "sh", "env": {"A": "${NOT_SET_HERE}"}}}, "NOT_SET_HERE, which is not set", id="variable"),
+        pytest.param({"a": {"command": "sh", "timeout": 0}}, "the timeout 0", id="timeout"),
+        pytest.param({"a": {"type": "sse", "url": "https://x"}}, "the type 'sse'", id="type"),
+        pytest.param({"a": {"url": "file:///etc/passwd"}}, "must begin with http", id="address"),
+        pytest.param({"a b": {"command": "sh"}, "a.b": {"command": "sh"}}, "would be called 'a_b'", id="two of a name"),
+        pytest.param({"a": {"disabled": True}}, "names no server", id="none"),
+        pytest.param({"a": program(tools=["nothing*"])}, "its filter lets through; it has: echo", id="empty filter"),
+        pytest.param({"a": {"command": "sh", "args": ["-c", "echo broken >&2"]}}, "cannot be used: ", id="no server"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_used_is_told_with_the_place(
+    tmp_path: Path, servers: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError) as fault, opened(tmp_path, servers):
+        pass
+    assert told.replace("{folder}", str(tmp_path)) in str(fault.value)
+
+
+def test_a_program_found_by_its_name_is_never_one_of_the_workspace(tmp_path: Path) -> None:
+    trap = tmp_path / "workspace/bin/helpful-server"
+    trap.parent.mkdir(parents=True)
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/trapped\n", encoding="utf-8")
+    trap.chmod(0o755)
+    with (
+        pytest.raises(ConfigError, match="no program 'helpful-server'"),
+        opened(tmp_path, {"a": {"command": "helpful-server"}}, PATH=f"{trap.parent}:/usr/bin:/bin"),
+    ):
+        pass
+    assert not (tmp_path / "trapped").exists()
+
+
+def test_two_tools_never_share_a_name_however_they_are_called() -> None:
+    taken: dict[str, None] = {}
+    for name in ["get issue", "get.issue", "x" * 80, "x" * 80 + "y", "", "日本"]:
+        made = tool_name("tracker", name, taken)
+        assert LEGAL.fullmatch(made)
+        assert made not in taken
+        taken[made] = None
+
+
+@contextmanager
+def official_server(shown: list[str]) -> Iterator[str]:
+    """The server of the official SDK on the loopback interface, in a thread; `shown` gets what authorises each request."""
+    import uvicorn
+    from mcp.server.mcpserver import MCPServer
+
+    server = MCPServer("of the tests")
+
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    inner = server.streamable_http_app()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        shown.extend(value.decode() for name, value in scope.get("headers", ()) if name == b"authorization")
+        await inner(scope, receive, send)
+
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    running = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on", ws="none"))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    finally:
+        running.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def test_a_server_over_http_is_shown_the_headers_of_its_file_and_its_end_is_told(tmp_path: Path) -> None:
+    shown: list[str] = []
+    with ExitStack() as run:
+        with official_server(shown) as url:
+            servers = {"web": {"url": url, "headers": {"Authorization": "Bearer ${OF_THE_USER}"}}}
+            calls = Calls(run.enter_context(opened(tmp_path, servers, OF_THE_USER=TOKEN)))
+            assert calls("web__add", a=2, b=3).text == "5"
+            assert "'b' is a required property" in calls("web__add", a=2).text
+            assert set(shown) == {f"Bearer {TOKEN}"}
+            assert calls.imported.secrets == {"Authorization": TOKEN}
+        gone = calls("web__add", a=2, b=3)
+        assert not gone.ok
+        assert "Do without its tools" in gone.text
+
+
+def test_an_address_without_a_server_stops_before_anything_runs(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/mcp"
+        with (
+            pytest.raises(ConfigError, match="'web' cannot be used"),
+            opened(tmp_path, {"web": {"url": url}}),
+        ):
+            pass
