@@ -250,7 +250,7 @@ def _parse(key: str, text: str, kind: str) -> Any:
 
 
 def parse_model_options(pairs: list[str]) -> dict[str, Any]:
-    """`KEY=VALUE` pairs; a value that reads as a TOML number, boolean, array or string is taken as one.
+    """`KEY=VALUE` pairs; a value that reads as a value of TOML, or as an array or object of JSON, is taken as one.
 
     Raises:
         ConfigError: a pair without `=`.
@@ -263,8 +263,18 @@ def parse_model_options(pairs: list[str]) -> dict[str, Any]:
         try:
             options[key.strip()] = tomllib.loads(f"x = {value}")["x"]
         except tomllib.TOMLDecodeError:
-            options[key.strip()] = value
+            options[key.strip()] = _structure(value)
     return options
+
+
+def _structure(text: str) -> Any:
+    """An array or object of JSON; any other text as it is."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 @contextmanager

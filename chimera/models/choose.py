@@ -26,6 +26,7 @@ from chimera.models.llama_server import (
 )
 from chimera.models.local_models import LOCAL, LocalModels
 from chimera.models.local_window import LOCAL_SERVERS, LocalServer, reported_window, served_model, takes_tools
+from chimera.models.option_types import check_options
 from chimera.models.providers import BY_PREFIX, PROVIDERS, Provider
 from chimera.models.retry import RetryingModel
 from chimera.models.script_file import load_script
@@ -65,9 +66,10 @@ def choose_model(
         start: whether the server of a `local:` model is started; without it the model only tells what it would be.
 
     Raises:
-        ConfigError: there is no model to be had, or the script of `scripted:FILE` cannot be played.
+        ConfigError: there is no model to be had, the script of `scripted:FILE` cannot be played, or an option is wrong.
         ModelAuthError: the key of the provider is not set, or there is no such provider.
     """
+    check_options(config.model_options)
     name, api_base = config.model, config.api_base
     if name is not None and name.startswith(_SCRIPTED):
         return RetryingModel(load_script(name.removeprefix(_SCRIPTED)), on_retry=notify)
