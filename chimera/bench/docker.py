@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from chimera.config import process_environment
 from chimera.errors import SandboxUnavailableError
+from chimera.workspace.programs import DEFAULT_PATH, find_program
 from chimera.workspace.sandbox import Sandbox
 
 _ENGINE_TIMEOUT_S = 20.0
@@ -26,10 +26,6 @@ def check_engine() -> str:
     Raises:
         SandboxUnavailableError: there is no `docker`, or no engine behind it.
     """
-    if shutil.which("docker") is None:
-        raise SandboxUnavailableError(
-            f"--isolation docker needs the docker program, which is not on PATH; {_ELSE}"
-        )
     return _docker(
         ["version", "--format", "{{.Server.Version}}"],
         timeout_s=_ENGINE_TIMEOUT_S,
@@ -78,17 +74,26 @@ def container(image: Path, root: Path, *, network: str, variables: Mapping[str, 
             backend="none",
             missing=(),
             # The shell goes where the command would have been started: `exec` knows no current folder of ours.
-            prefix=("env", *own, shutil.which("docker") or "docker", "exec", "--interactive", *handed, name),
+            prefix=("/usr/bin/env", *own, _program(), "exec", "--interactive", *handed, name),
             inner=("sh", "-c", 'cd "$0" && exec "$@"', str(root / "app")),
         )
     finally:
-        subprocess.run(["docker", "rm", "--force", name], capture_output=True, check=False)
+        subprocess.run([_program(), "rm", "--force", name], capture_output=True, check=False)
+
+
+def _program() -> str:
+    found = find_program("docker", process_environment().get("PATH", DEFAULT_PATH), outside=Path.cwd())
+    if found is None:
+        raise SandboxUnavailableError(
+            f"--isolation docker needs the docker program, which is not on PATH; {_ELSE}"
+        )
+    return str(found)
 
 
 def _docker(arguments: Sequence[str], *, timeout_s: float, fault: str) -> str:
     try:
         done = subprocess.run(
-            ["docker", *arguments], capture_output=True, text=True, timeout=timeout_s, check=False
+            [_program(), *arguments], capture_output=True, text=True, timeout=timeout_s, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SandboxUnavailableError(f"{fault}: {error}") from error

@@ -119,12 +119,17 @@ def _sandbox(root: Path) -> Sandbox | None:
 def _python(sandbox: Sandbox | None, root: Path) -> str:
     """A Python for the tests, by a name that works where commands run."""
     from chimera.workspace.environment import child_environment
+    from chimera.workspace.programs import find_program
     from chimera.workspace.sandbox import Sandbox
 
     environment = child_environment(process_environment())
     sandbox = sandbox or Sandbox(level="danger-full-access", backend="none", missing=())
-    names = [name for name in ("python3", "python") if shutil.which(name, path=environment["PATH"])]
-    for name in (*names, sys.executable):
+    for name in ("python3", "python", sys.executable):
+        # A name is what a person would type. It will not do where it means a program that a repository supplies.
+        first = shutil.which(name, path=environment["PATH"])
+        trusted = find_program(name, environment["PATH"], outside=root)
+        if name != sys.executable and not (first and trusted and Path(first).samefile(trusted)):
+            continue
         trial = [name, "-c", "import unittest"]
         try:
             with sandbox.confine(trial) as confined:

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,7 +68,12 @@ def belongs_to(folders: GitFolders, checkout: Path) -> bool:
 
 def enclosing_checkout(folder: Path) -> Path | None:
     """The nearest folder above `folder`, itself included, that has a `.git`."""
-    return next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), None)
+    return next(enclosing_checkouts(folder), None)
+
+
+def enclosing_checkouts(folder: Path) -> Iterator[Path]:
+    """Every folder above `folder`, itself included, that has a `.git`, from the inside out."""
+    return (place for place in (folder, *folder.parents) if os.path.lexists(place / ".git"))
 
 
 def looks_like_git(folder: Path, *, adding: str = "") -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from chimera.errors import WorkspaceError
-from chimera.workspace.programs import DEFAULT_PATH, absolute_entries, find_program
+from chimera.workspace.programs import DEFAULT_PATH, find_program, trusted_entries
 
 _TIMEOUT_S = 120.0
 _LISTING_TIMEOUT_S = 20.0
@@ -116,7 +116,7 @@ class GitProgram:
 
 
 def find_git(environment: Mapping[str, str], *, outside: Path) -> GitProgram:
-    """The git on the PATH of `environment`, never one that lies in the workspace `outside`.
+    """The git on the PATH of `environment`, never one that a repository supplies (`find_program`).
 
     Raises:
         WorkspaceError: there is none.
@@ -128,7 +128,7 @@ def find_git(environment: Mapping[str, str], *, outside: Path) -> GitProgram:
     return GitProgram(
         path=path,
         environment={
-            "PATH": os.pathsep.join(absolute_entries(search_path)),
+            "PATH": os.pathsep.join(trusted_entries(search_path, outside=outside)),
             "LC_ALL": "C",
             "HOME": "/nonexistent",
             "GIT_CONFIG_NOSYSTEM": "1",

@@ -57,11 +57,12 @@ def find_repository(path: Path) -> Repository | None:
 
 def _import_git(path: Path) -> None:
     """Import GitPython, told of a git that the workspace does not supply."""
-    if "git" in sys.modules:
-        return
     program = "/usr/bin/git"
     with suppress(WorkspaceError):
         program = str(find_git(process_environment(), outside=path).path)
+    if "git" in sys.modules:
+        sys.modules["git"].Git.GIT_PYTHON_GIT_EXECUTABLE = program
+        return
     # At import it tries the git that it is told of, with the whole environment of this process, keys included: so at
     # first it is told of none.
     variables = {"GIT_PYTHON_REFRESH": "quiet", "GIT_PYTHON_GIT_EXECUTABLE": os.devnull}
