@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from chimera.errors import RecordError
@@ -85,22 +85,31 @@ def entry_of(state: State | None) -> Entry | None:
 def read_marks(events: Iterable[Mapping[str, Any]]) -> list[Mark]:
     """The snapshots of a run in order, the one from before its first step first.
 
+    Where events are missing, a snapshot may be, so the work up to the next one is nobody's for sure.
+
     Raises:
         RecordError: the record does not have them.
     """
     marks: list[Mark] = []
-    part = -1
+    part, expected, gap = -1, 0, False
     try:
         for event in events:
+            gap = gap or event.get("seq") != expected
+            expected = event.get("seq", expected) + 1
             if event["type"] == "run_started":
                 part += 1
                 if part == 0:
                     opening = {name: event[f"start_{name}"] for name in ("tree", "annex", "ignored")}
                     marks.append(mark_of({**opening, "step": 0}, part))
-            elif event["type"] == "checkpoint" and event.get("by", "run") in {"run", "user", "unknown"}:
-                marks.append(mark_of(event, part))
-    except (KeyError, TypeError) as fault:
-        raise RecordError(f"the record of this run has no snapshots to go back to ({fault!r})") from fault
+                gap = False
+            elif event["type"] == "checkpoint" and event.get("by") not in {"undo", "redo"}:
+                if not marks:
+                    break
+                mark = mark_of(event, part)
+                marks.append(replace(mark, by="unknown") if gap else mark)
+                gap = False
+    except KeyError as fault:
+        raise RecordError(f"a snapshot in the record of this run has no {fault.args[0]!r}") from fault
     if not marks:
         raise RecordError("the record of this run has no beginning, so nothing to go back to")
     return marks
@@ -113,12 +122,13 @@ def mark_of(event: Mapping[str, Any], part: int) -> Mark:
         RecordError: it tells of none.
         KeyError: it is no such event.
     """
-    if not isinstance(event["tree"], str) or not isinstance(event["annex"], str):
+    if event["tree"] is None or event["annex"] is None:
         raise RecordError(
-            "no snapshot of the workspace was taken when this run began, so it cannot be undone"
+            "no snapshot of the workspace was taken when this run began (its notices say why), so there is nothing to "
+            "compare with and nothing to go back to"
         )
     return Mark(
-        by=event.get("by", "run"),
+        by=event.get("by", "unknown"),
         part=part,
         step=event["step"],
         tree=event["tree"],

@@ -72,17 +72,13 @@ class Checkpoints:
         elif self._last is not None:
             self._marks.append(mark_of({**self._fields(), "step": 0}, 0))
 
-    @property
-    def start_tree(self) -> str | None:
-        """The first snapshot of the run."""
-        return self._marks[0].tree if self._marks else None
-
     def start_fields(self) -> dict[str, Any]:
         """What `run_started` says about the first snapshot."""
+        first = self._marks[0] if self._marks else None
         return {
-            "start_tree": self.start_tree,
-            "start_annex": self._last.annex if self._last else None,
-            "start_ignored": self._last.ignored if self._last else None,
+            "start_tree": first.tree if first else None,
+            "start_annex": first.annex if first else None,
+            "start_ignored": first.ignored if first else None,
             "omitted": list(self._last.omitted) if self._last else [],
         }
 

@@ -17,9 +17,12 @@ from chimera.core.plan import Plan, Task
 from chimera.core.recording import RecordedStep
 from chimera.core.replies import read_reply
 from chimera.errors import RecordError
-from chimera.record.run_directory import read_events
+from chimera.record.damage import damage_text
+from chimera.record.run_directory import EVENTS, read_record
 from chimera.workspace.output_buffer import HEAD_BYTES, TAIL_BYTES
 from chimera.workspace.terminal_text import plain_text
+
+WAY_OUT = "`chimera show {0}` shows what can still be read; chimera run starts the task anew"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,22 +56,26 @@ def read_recording(path: Path) -> Recording:
     Raises:
         RecordError: unreadable, or without what it takes to go on from it.
     """
-    events = list(read_events(path))
+    record = read_record(path)
+    events = list(record.events)
+    damage = damage_text(path / EVENTS, record.damage)
     start = next((event for event in events if event["type"] == "run_started"), None)
-    if start is None or not {"system", "tools", "task", "workspace", "model"} <= start.keys():
-        raise RecordError(f"the record of {path.name} has no beginning that a run could go on from")
-    try:
-        return _recording(path, events, start)
-    except (AttributeError, KeyError, TypeError, ValueError) as fault:
+    if start is None and not damage:
         raise RecordError(
-            f"the record of {path.name} holds an event that cannot be understood: {fault!r}"
-        ) from fault
+            f"the record of run {path.name} has no beginning: the run was killed before it began, so there is nothing to go "
+            "on from; chimera run starts it anew"
+        )
+    try:
+        return _recording(path, events, start or {})
+    except KeyError as fault:
+        lack = f"the record of run {path.name} cannot be gone on from: {fault.args[0]!r} is missing in it"
+        raise RecordError(f"{lack}. {damage}" if damage else lack) from fault
+    except (AttributeError, TypeError, ValueError) as fault:
+        lack = f"the record of run {path.name} holds an event that cannot be understood ({fault})"
+        raise RecordError(f"{lack}. {damage or WAY_OUT.format(path.name)}") from fault
 
 
 def _recording(path: Path, events: list[dict[str, Any]], start: Mapping[str, Any]) -> Recording:
-    for name in ("system", "task", "workspace", "model"):
-        if not isinstance(start[name], str):
-            raise TypeError(f"{name} is {start[name]!r}")
     reader = _Reader(path)
     reader.read(events)
     try:

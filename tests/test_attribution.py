@@ -134,7 +134,7 @@ class TestFilesChanged:
             return shell("true")
 
         by_run = shell("sed -i 's/line 2/the run/' a")
-        result = workspace.run(*([by_user, by_run] if first == "user" else [by_run, by_user]))
+        result = workspace.run(by_user, by_run) if first == "user" else workspace.run(by_run, by_user)
         assert [(f.path, f.added, f.removed) for f in result.files_changed] == [("a", 1, 1)]
 
     def test_the_users_lines_between_two_of_the_run_are_taken_out(self, workspace: Workspace) -> None:

@@ -405,7 +405,7 @@ class TestTheUsersOwnWork:
         workspace.undo()
         outcome = workspace.redo()
         assert (dict(outcome.put_back), outcome.left) == ({"made/f": "recreated", "made/g": "recreated"}, ())
-        end = [event for event in read_events(workspace.record) if event.get("phase") == "end"][0]
+        end = next(event for event in read_events(workspace.record) if event.get("phase") == "end")
         shadow = ShadowRepository(workspace.state, workspace.root)
         assert b"made" in shadow.trees().annex(workspace.record.name, end["annex"]).folders
 

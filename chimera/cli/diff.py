@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from chimera.cli import lines
-from chimera.cli.cells import escaped
+from chimera.cli.cells import escaped, one_line
 from chimera.cli.output import Output
-from chimera.cli.recorded import RecordedRun
+from chimera.cli.recorded import RecordedRun, run_here, show_damage
 from chimera.cli.terminal import Style, Terminal
 from chimera.config import state_dir
-from chimera.errors import RecordError
-
-if TYPE_CHECKING:
-    from chimera.workspace.checkpoint import ShadowRepository
 
 _STYLES: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def diff(
     ctx: typer.Context,
-    run: Annotated[str | None, typer.Argument(help="Its id or how it begins [the last one].")] = None,
+    run: Annotated[
+        str | None, typer.Argument(help="Its id or how it begins [the last one of this workspace].")
+    ] = None,
     stat: Annotated[bool, typer.Option("--stat", help="Only the files and their changed lines.")] = False,
 ) -> int:
-    """Show what a run changed as a unified patch. On a pipe the patch is as git writes it, fit for git apply."""
-    from chimera.record.run_directory import find_run
-    from chimera.workspace.checkpoint import ShadowRepository
+    """Show what a run changed as a unified patch. On a pipe the patch is as git writes it, fit for git apply.
+
+    What you changed while the run was under way is not part of it.
+    """
+    from dataclasses import asdict
+
+    from chimera.cli.recorded_work import RecordedWork
 
     output: Output = ctx.obj
     home = state_dir()
-    found = RecordedRun.read(home, find_run(home, run))
-    started = found.started
-    before = started.get("start_tree")
-    if not before:
-        raise RecordError(f"run {found.path.name} has no snapshot from its start, so nothing to compare with")
-    shadow = ShadowRepository(home, Path(str(started.get("workspace"))))
-    after = found.last_tree or _now(output, found, shadow)
+    found = RecordedRun.read(home, run_here(home, run))
+    recorded = RecordedWork.of(home, found)
+    show_damage(output.terminal, found)
+    for notice in recorded.notices:
+        output.terminal.block(f"notice: {one_line(notice)}", hang="  ")
     if stat:
-        for change in shadow.changes(before, after):
-            output.text(
-                lines.change_text({"path": change.path, "added": change.added, "removed": change.removed})
-            )
+        for file in recorded.work.files(recorded.shadow):
+            output.text(lines.change_text(asdict(file)))
         return 0
-    patch = shadow.diff(before, after)
+    patch = recorded.shadow.diff(recorded.work.before, recorded.work.after)
     if output.on_terminal:
         page = Terminal(output.stdout, output.environment)
         for line in patch.splitlines():
@@ -53,12 +50,3 @@ def diff(
     elif patch:
         output.text(patch)
     return 0
-
-
-def _now(output: Output, run: RecordedRun, shadow: ShadowRepository) -> str:
-    """The workspace as it is, for a run that left no last snapshot."""
-    how = "goes on" if run.running else "died"
-    output.terminal.block(
-        f"notice: run {run.path.name} {how}; compared with the workspace as it is now", hang="  "
-    )
-    return shadow.snapshot().tree

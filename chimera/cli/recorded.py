@@ -7,9 +7,20 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from chimera.cli.cells import escaped
+from chimera.errors import RecordError
+
+if TYPE_CHECKING:
+    from chimera.cli.terminal import Terminal
 
 Fields = Mapping[str, Any]
+NO_BEGINNING = (
+    "the record of run {} has no beginning: the run was killed before it began, so it asked no model and changed nothing; "
+    "chimera run starts it anew"
+)
+_MOST_DAMAGE = 5
 # Events that belong to the step whose request follows them.
 _AHEAD = frozenset({"run_started", "message", "compaction"})
 
@@ -43,6 +54,8 @@ class RecordedRun:
     events: tuple[Fields, ...]
     running: bool
     """Its process still holds the workspace."""
+    damage: tuple[str, ...] = ()
+    """What of the record cannot be read."""
 
     @classmethod
     def read(cls, state_dir: Path, path: Path) -> RecordedRun:
@@ -51,9 +64,20 @@ class RecordedRun:
         Raises:
             RecordError: there is no readable record.
         """
-        from chimera.record.run_directory import read_events
+        from chimera.record.run_directory import read_record
 
-        return cls(path=path, events=tuple(read_events(path)), running=path.name in _holders(state_dir))
+        record = read_record(path)
+        running = path.name in _holders(state_dir)
+        return cls(path=path, events=record.events, running=running, damage=record.damage)
+
+    def fault(self, message: str) -> RecordError:
+        """The error that something cannot be done with this run, with what is wrong with its record and the way out."""
+        from chimera.record.damage import damage_text
+        from chimera.record.run_directory import EVENTS
+
+        if not self.started and not self.damage:
+            message = NO_BEGINNING.format(self.path.name)
+        return RecordError(". ".join(filter(None, (message, damage_text(self.path / EVENTS, self.damage)))))
 
     @property
     def started(self) -> Fields:
@@ -95,19 +119,6 @@ class RecordedRun:
         )
         return next(checks, None)
 
-    @property
-    def last_tree(self) -> str | None:
-        """The workspace as the run left it; None where it died after calls that may have changed it."""
-        for event in reversed(self.events):
-            if event.get("by") in {"undo", "redo"}:
-                continue
-            if event["type"] == "checkpoint" and event.get("tree"):
-                return str(event["tree"])
-            if event["type"] == "tool_started" and self.result is None:
-                return None
-        start = self.started.get("start_tree")
-        return str(start) if start else None
-
     def steps(self) -> Iterator[RecordedStep]:
         """The steps in order."""
         span: list[Fields] = []
@@ -123,6 +134,30 @@ class RecordedRun:
                 span.append(event)
         if span:
             yield _step([*span, *ahead])
+
+
+def run_here(state_dir: Path, name: str | None) -> Path:
+    """The directory of the run that is meant; without a name the last one of the workspace around the current directory.
+
+    Raises:
+        RecordError: there is none, or more than one.
+    """
+    from chimera.record.run_directory import find_run, last_run_in
+
+    return last_run_in(state_dir, Path.cwd()) if name is None else find_run(state_dir, name)
+
+
+def show_damage(terminal: Terminal, run: RecordedRun) -> None:
+    """Say what of a record could not be read, and that the rest was."""
+    if not run.damage:
+        return
+    terminal.block(
+        f"notice: {run.path.name}/events.jsonl is damaged; what cannot be read is left out:", hang="  "
+    )
+    for text in run.damage[:_MOST_DAMAGE]:
+        terminal.block(escaped(text), indent="  ", hang="  ")
+    if len(run.damage) > _MOST_DAMAGE:
+        terminal.line(f"  and {len(run.damage) - _MOST_DAMAGE} more")
 
 
 def _step(span: list[Fields]) -> RecordedStep:

@@ -14,6 +14,7 @@ from chimera.cli.cells import escaped, one_line, width
 from chimera.cli.curve import Curve, show_curve
 from chimera.cli.options import CONTEXT, OUTPUT
 from chimera.cli.output import Output
+from chimera.cli.recorded import run_here
 from chimera.cli.terminal import Terminal
 from chimera.config import CompactionMode, state_dir
 from chimera.errors import ConfigError
@@ -136,7 +137,7 @@ def _places(names: Sequence[str]) -> list[Path]:
         Path(name).resolve() if Path(name, "events.jsonl").is_file() else find_run(state_dir(), name)
         for name in names
     ]
-    return list(dict.fromkeys(found or [find_run(state_dir(), None)]))
+    return list(dict.fromkeys(found or [run_here(state_dir(), None)]))
 
 
 def _values(text: str, read: Callable[[str], T], option: str) -> list[T]:

@@ -12,29 +12,30 @@ from chimera.cli import lines
 from chimera.cli.cells import escaped, fit, one_line
 from chimera.cli.curve import Curve, show_curve
 from chimera.cli.output import Output
-from chimera.cli.recorded import RecordedRun, RecordedStep
+from chimera.cli.recorded import NO_BEGINNING, RecordedRun, RecordedStep, run_here, show_damage
 from chimera.cli.render import show_compaction
 from chimera.cli.terminal import Terminal
 from chimera.config import state_dir
-from chimera.errors import WorkspaceError
+from chimera.errors import RecordError, WorkspaceError
 
 _TEXT_CELLS = 200
 
 
 def show(
     ctx: typer.Context,
-    run: Annotated[str | None, typer.Argument(help="Its id or how it begins [the last one].")] = None,
+    run: Annotated[
+        str | None, typer.Argument(help="Its id or how it begins [the last one of this workspace].")
+    ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write it as one page that needs nothing else.")
     ] = None,
     output_format: Annotated[Literal["text", "json"], typer.Option(help="Of the report.")] = "text",
 ) -> int:
     """Show a run: its settings, steps with calls and outcomes, compactions, the context curve, and how it ended."""
-    from chimera.record.run_directory import find_run
-
     output: Output = ctx.obj
     home = state_dir()
-    found = RecordedRun.read(home, find_run(home, run))
+    found = RecordedRun.read(home, run_here(home, run))
+    show_damage(output.terminal, found)
     if html is not None:
         _write_page(output, html, home, found)
     if output_format == "json":
@@ -62,15 +63,14 @@ def _write_page(output: Output, path: Path, home: Path, run: RecordedRun) -> Non
 
 def _patch(home: Path, run: RecordedRun) -> str:
     """What the run changed, as a patch, or why that cannot be told."""
-    from chimera.workspace.checkpoint import ShadowRepository
+    from chimera.cli.recorded_work import RecordedWork
 
-    before, after = run.started.get("start_tree"), run.last_tree
-    if not before or not after:
-        return "The record has no snapshots from its start and end to compare."
     try:
-        return ShadowRepository(home, Path(str(run.started.get("workspace")))).diff(before, after)
-    except WorkspaceError as fault:
-        return f"The snapshots cannot be compared: {fault}"
+        recorded = RecordedWork.of(home, run)
+        patch = recorded.shadow.diff(recorded.work.before, recorded.work.after)
+    except (RecordError, WorkspaceError) as fault:
+        return f"There are no snapshots to compare: {fault}"
+    return "".join([*(f"{notice}\n" for notice in recorded.notices), patch])
 
 
 def _fields(run: RecordedRun) -> dict[str, Any]:
@@ -98,6 +98,9 @@ def _fields(run: RecordedRun) -> dict[str, Any]:
 
 def _show_header(page: Terminal, run: RecordedRun) -> None:
     started = run.started
+    if not started and not run.damage:
+        page.block(NO_BEGINNING.format(run.path.name))
+        return
     page.line((f"run {run.path.name}", "bold"), f" · {lines.local_time(run.time)} · {run.state}")
     page.block(one_line(f"{started.get('model')} in {started.get('workspace')}"), indent="  ")
     if "window" in started:

@@ -10,9 +10,10 @@ import typer
 from chimera.cli import lines
 from chimera.cli.cells import escaped
 from chimera.cli.output import Output
+from chimera.cli.recorded import run_here
 from chimera.cli.terminal import Terminal
 from chimera.config import state_dir
-from chimera.errors import RecordError, WorkspaceLockedError
+from chimera.errors import WorkspaceLockedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +79,7 @@ def _carry_out(
 
     home = state_dir()
     try:
-        outcome = carry_out(home, _run_dir(home, run))
+        outcome = carry_out(home, run_here(home, run))
     except WorkspaceLockedError as fault:
         return output.fail(StopReason.WORKSPACE_LOCKED, str(fault))
     code = 1 if outcome.left else 0
@@ -87,20 +88,6 @@ def _carry_out(
     else:
         _show(Terminal(output.stdout, output.environment), command, outcome)
     return code
-
-
-def _run_dir(home: Path, run: str | None) -> Path:
-    """The run that is meant; without a name the last one of the workspace that the current directory lies in."""
-    from chimera.record.run_directory import find_run, first_event, run_paths
-
-    if run is not None:
-        return find_run(home, run)
-    here = Path.cwd()
-    for path in reversed(run_paths(home)):
-        workspace = first_event(path).get("workspace")
-        if isinstance(workspace, str) and here.is_relative_to(workspace):
-            return path
-    raise RecordError(f"no run of {str(here)!r} is recorded: name one (chimera runs lists them)")
 
 
 def _fields(outcome: Outcome, code: int) -> dict[str, Any]:

@@ -9,17 +9,23 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from chimera import interruption
 from chimera.errors import RecordError
+from chimera.record.damage import whole_fields
 from chimera.record.events import DURABLE, NOT_RECORDED, Event
 from chimera.record.redaction import Redactor
 
 RUNS = "runs"
 EVENTS = "events.jsonl"
+_FIRST_LINES = 50
+"""Among which the beginning of a run is looked for."""
 
 
 class RunFiles:
@@ -196,27 +202,72 @@ def find_run(state_dir: Path, name: str | None) -> Path:
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """The events of a run directory in order. What is damaged is left out, and so is a line that is there twice.
+    """The events of a run directory in order, as `read_record` has them.
+
+    Raises:
+        RecordError: there is no readable record.
+    """
+    return iter(read_record(path).events)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What can be read of `events.jsonl`."""
+
+    events: tuple[dict[str, Any], ...]
+    """In order. Lines and fields that are damaged are left out, and so is a line that is there twice."""
+    damage: tuple[str, ...]
+    """What was left out and why, each with its line."""
+
+
+def read_record(path: Path) -> Record:
+    """The record of a run directory.
 
     Raises:
         RecordError: there is no readable record.
     """
     seen: set[int] = set()
-    for event in map(_event, _lines(path)):
-        if event is None or event.get("seq") in seen:
+    events: list[dict[str, Any]] = []
+    damage: list[str] = []
+    for number, line in enumerate(_lines(path), start=1):
+        event = _event(line)
+        if event is None:
+            if line:
+                damage.append(f"line {number}: no event, {len(line):,} bytes")
             continue
-        if isinstance(event.get("seq"), int):
+        event, faults = whole_fields(event)
+        if event.get("seq") in seen:
+            continue
+        damage += [f"line {number}: {fault}" for fault in faults]
+        if "seq" in event:
             seen.add(event["seq"])
-        yield event
+        events.append(event)
+    return Record(events=tuple(events), damage=tuple(damage))
 
 
-def first_event(path: Path) -> dict[str, Any]:
-    """How a run began; empty where the record does not say."""
-    try:
-        with (path / EVENTS).open("rb") as file:
-            return _event(file.readline()) or {}
-    except OSError:
-        return {}
+def last_run_in(state_dir: Path, folder: Path) -> Path:
+    """The directory of the last run whose workspace is this folder or one above it.
+
+    Raises:
+        RecordError: there is none.
+    """
+    for path in reversed(run_paths(state_dir)):
+        workspace = _workspace_of(path)
+        if workspace is not None and folder.is_relative_to(workspace):
+            return path
+    raise RecordError(
+        f"no run is recorded of {str(folder)!r}: name one of another folder (chimera runs lists them)"
+    )
+
+
+def _workspace_of(path: Path) -> str | None:
+    """The workspace of a run; None where the beginning of its record does not name it."""
+    with suppress(OSError), (path / EVENTS).open("rb") as file:
+        for event in map(_event, islice(file, _FIRST_LINES)):
+            if event is not None and event["type"] == "run_started":
+                workspace = event.get("workspace")
+                return workspace if isinstance(workspace, str) else None
+    return None
 
 
 def mend(path: Path) -> str:

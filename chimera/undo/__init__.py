@@ -14,8 +14,9 @@ from typing import Any, Literal
 
 from chimera.attribution import PathChange, Picture, ends_in_a_call, path_changes, read_marks, start_of
 from chimera.errors import RecordError
+from chimera.record.damage import damage_text
 from chimera.record.events import Event
-from chimera.record.run_directory import RunDirectory, read_events
+from chimera.record.run_directory import EVENTS, RunDirectory, read_events, read_record
 from chimera.undo.plan import Action, Done, Plan, PuttingBack, Refusal, Shelf, annex_after, grafts
 from chimera.undo.reasons import KEPT
 from chimera.undo.uncovered import (
@@ -137,9 +138,24 @@ class _Desk:
     @classmethod
     @contextmanager
     def open(cls, home: Path, run_dir: Path) -> Iterator[_Desk]:
-        start = next((e for e in read_events(run_dir) if e["type"] == "run_started"), {})
-        if not isinstance(start.get("workspace"), str):
-            raise RecordError(f"the record of {run_dir.name} does not name its workspace")
+        damage = damage_text(run_dir / EVENTS, read_record(run_dir).damage)
+        try:
+            with cls._open(home, run_dir) as desk:
+                yield desk
+        except RecordError as fault:
+            raise RecordError(f"{fault}. {damage}" if damage else str(fault)) from fault
+
+    @classmethod
+    @contextmanager
+    def _open(cls, home: Path, run_dir: Path) -> Iterator[_Desk]:
+        start = next((e for e in read_events(run_dir) if e["type"] == "run_started"), None)
+        if start is None:
+            raise RecordError(
+                f"the record of run {run_dir.name} has no beginning: if the run was killed before it, it changed nothing, "
+                "and chimera run starts it anew"
+            )
+        if "workspace" not in start:
+            raise RecordError(f"the record of run {run_dir.name} does not name its workspace")
         root = Workspace.open(Path(start["workspace"])).root
         with workspace_lock(home, root, run_dir.name):
             record = RunDirectory.reopen(run_dir)

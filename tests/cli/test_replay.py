@@ -175,7 +175,7 @@ def test_what_cannot_be_played_ends_with_2_and_is_named(
 def test_a_broken_record_ends_with_2(run_id: str, chimera: Chimera) -> None:
     record = Path(state_dir(), "runs", run_id, "events.jsonl")
     record.write_text('{"type":"run_started","task":"x"}\n', encoding="utf-8")
-    ended = chimera("replay")
+    ended = chimera("replay", run_id)
     assert (ended.code, ended.out) == (2, "")
     assert run_id in ended.err
 

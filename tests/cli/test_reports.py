@@ -178,8 +178,8 @@ def test_an_unknown_run_ends_with_2_and_names_the_known(run_id: str, chimera: Ch
 
 def test_a_record_that_is_no_record_is_told(run_id: str, chimera: Chimera) -> None:
     record(run_id).write_bytes(b"\x00" * 64 + json.dumps({"type": "run_started"}).encode() + b"\n[1]\n")
-    assert chimera("show").code == 0
+    assert chimera("show", run_id).code == 0
     assert chimera("runs").code == 0
     record(run_id).unlink()
-    assert chimera("show").code == 2
+    assert chimera("show", run_id).code == 2
     assert "cannot be read" in chimera("runs").err

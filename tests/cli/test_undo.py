@@ -119,7 +119,7 @@ def test_the_last_run_is_the_last_one_of_this_workspace(
     assert (other / "new.py").exists()
     monkeypatch.chdir(tmp_path)
     nowhere = chimera("undo")
-    assert (nowhere.code, "no run of" in nowhere.err) == (2, True)
+    assert (nowhere.code, "no run is recorded of" in nowhere.err) == (2, True)
 
 
 @pytest.mark.usefixtures("run_id")

@@ -1,0 +1,80 @@
+"""A record of which any field is damaged: what is left can be read, and every command says what is wrong and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimera.record.damage import damage_text, whole_fields
+from chimera.record.run_directory import EVENTS, read_events, read_record
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def written(folder: Path, *lines: dict[str, Any] | str) -> Path:
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    (folder / EVENTS).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return folder
+
+
+def test_a_field_of_a_wrong_type_is_left_out_and_told_with_its_line(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        {
+            "seq": 0,
+            "type": "run_started",
+            "task": "x",
+            "start_tree": 5,
+            "floor": {"total": "many", "system": 3},
+        },
+        "no JSON",
+        {"seq": 1, "type": "completion", "usage": {"cost_usd": "free", "input_tokens": True}, "later": [1]},
+    )
+    record = read_record(path)
+    assert record.events == (
+        {"seq": 0, "type": "run_started", "task": "x", "floor": {"system": 3}},
+        {"seq": 1, "type": "completion", "usage": {}, "later": [1]},
+    )
+    assert record.damage == (
+        "line 1: start_tree is 5, not the id of a snapshot (in run_started)",
+        "line 1: floor.total is 'many', not a whole number (in run_started)",
+        "line 2: no event, 7 bytes",
+        "line 3: usage.cost_usd is 'free', not a number or null (in completion)",
+        "line 3: usage.input_tokens is True, not a whole number (in completion)",
+    )
+    assert list(read_events(path)) == list(record.events)
+    told = damage_text(path / EVENTS, record.damage)
+    assert str(path / EVENTS) in told
+    assert "line 1: start_tree is 5" in told
+    assert "chimera show" in told
+
+
+def test_a_whole_record_has_no_damage_and_nothing_is_said(tmp_path: Path) -> None:
+    events = [
+        {"seq": 0, "type": "run_started", "start_tree": None, "start_annex": None, "start_ignored": None},
+        {"seq": 1, "type": "checkpoint", "by": "run", "ignored": None},
+    ]
+    record = read_record(written(tmp_path, *events))
+    assert (list(record.events), record.damage) == (events, ())
+    assert damage_text(tmp_path / EVENTS, ()) == ""
+
+
+@pytest.mark.parametrize("kind", ["run_started", "checkpoint", "completion", "run_finished", "tool_finished"])
+@given(values=st.data())
+def test_whatever_is_in_a_field_the_rest_is_as_it_was(kind: str, values: st.DataObject) -> None:
+    name = values.draw(
+        st.sampled_from(["tree", "usage", "message", "context", "facts", "step", "floor", "by"])
+    )
+    value = values.draw(VALUES)
+    found, faults = whole_fields({"type": kind, "seq": 1, "free": "x", name: value})
+    assert {"type": kind, "seq": 1, "free": "x"}.items() <= found.items()
+    assert found.get(name) == value or faults
