@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -185,6 +186,8 @@ class Session:
         quoted = read_instructions(self.workspace.root, budget, self.record.redactor, TokenCounter())
         notices = tuple(filter(None, (*self._notices(), *quoted.notices, *checkpoints.notices)))
         agent = self._agent(budget, quoted, checkpoints, notices)
+        if self.config.max_seconds is not None:
+            self.runner.ends_at = time.monotonic() + self.config.max_seconds
         result = RunResult.of_stop(Stop(StopReason.INTERNAL_ERROR, message="chimera itself failed"))
         try:
             result = agent.run(task, past)

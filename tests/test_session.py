@@ -13,7 +13,7 @@ import chimera
 from chimera.interruption import Interrupted
 from chimera.record.events import Event
 from chimera.record.run_directory import EVENTS, find_run, read_events
-from chimera.testing import ScriptedModel, call, text
+from chimera.testing import ScriptedModel, call, calls, text
 
 UNCONFINED: dict[str, Any] = {"mode": "yolo", "sandbox": "danger-full-access"}
 
@@ -125,3 +125,40 @@ def test_what_the_sandbox_lacks_is_said(root: Path, tmp_path: Path, monkeypatch:
     assert missing
     for loss in missing:
         assert any(loss in warning for warning in result.warnings)
+
+
+def test_no_command_and_no_check_outlives_the_time_of_the_run(root: Path, tmp_path: Path) -> None:
+    for script, verify in (
+        ([call("shell", command="echo began; sleep 300"), text("never")], None),
+        ([text("done"), text("never")], "echo began; sleep 300"),
+    ):
+        result = chimera.run(
+            "go",
+            workspace=root,
+            state=tmp_path / "state",
+            model=ScriptedModel(script, window=32_000),
+            max_seconds=1,
+            verify=verify,
+            **UNCONFINED,
+        )
+        assert (result.stop_reason, result.exit_code, result.answer) == ("time_limit", 6, None)
+        finished = [
+            e for e in read_events(find_run(tmp_path / "state", None)) if e["type"] == "tool_finished"
+        ]
+        assert [e["exit_code"] for e in finished] == [None]
+        assert "the time of the run is up" in finished[0]["output"]
+        assert "timeout_s" not in finished[0]["output"]
+
+
+def test_a_command_is_not_started_once_the_time_is_up(root: Path, tmp_path: Path) -> None:
+    both = calls(call("shell", command="sleep 300"), call("shell", command="touch late"))
+    result = chimera.run(
+        "go",
+        workspace=root,
+        state=tmp_path / "state",
+        model=ScriptedModel([both, text("never")], window=32_000),
+        max_seconds=0.5,
+        **UNCONFINED,
+    )
+    assert result.exit_code == 6
+    assert not (root / "late").exists()

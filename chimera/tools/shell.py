@@ -72,11 +72,12 @@ def _check(command: str) -> None:
 
 def _output(command: str, result: CommandResult, output: str, limit_s: float) -> ToolOutput:
     ended = f"killed after {limit_s:g} s" if result.timed_out else f"exit {result.exit_code}"
-    head = (
-        f"{ended}: all it started was ended; raise timeout_s if it needs longer"
-        if result.timed_out
-        else ended
-    )
+    head = ended
+    if result.run_ended:
+        ended = f"killed after {result.duration_s:.1f} s"
+        head = f"{ended}: the time of the run is up; all it started was ended"
+    elif result.timed_out:
+        head = f"{ended}: all it started was ended; raise timeout_s if it needs longer"
     parts = [head, folded(output.rstrip("\n")) if output.strip() else "(no output)"]
     if result.spool is not None:
         parts.append(f"[output cut: {size_text(result.size)} in all]")

@@ -163,7 +163,14 @@ def _read_records(stream: IO[bytes], at_most: int, deadline: float) -> bytes | N
 
 
 def _verb(arguments: Sequence[str]) -> str:
-    return next((part for part in arguments if not part.startswith("-")), "")
+    """The subcommand, behind git's own options, some of which have a value of their own."""
+    words = iter(arguments)
+    for word in words:
+        if word in {"-c", "-C"}:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
 
 
 def _last_line(stderr: bytes) -> str:

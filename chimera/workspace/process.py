@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import select
@@ -43,6 +44,8 @@ class CommandResult:
     exit_code: int | None
     """As bash counts it: 128 + n for death by signal n. None when it was killed for its time."""
     timed_out: bool
+    run_ended: bool
+    """What was up was the time of the whole run, not the command's own."""
     output: bytes
     """Whole if at most 128 KiB, else head and tail with a line between them that says what is missing."""
     size: int
@@ -90,6 +93,8 @@ class CommandRunner:
         self._linger_s = linger_s
         self._left: set[Process] = set()
         self._scratch: Path | None = None
+        self.ends_at = math.inf
+        """When the time of the run is up, by `time.monotonic`: no command goes on then."""
         self.notes: list[str] = []
         """Those of all results so far."""
         self._noted = 0
@@ -100,6 +105,8 @@ class CommandRunner:
         Raises:
             ToolError: the command could not be started.
         """
+        if self.ends_at <= time.monotonic():
+            raise ToolError("The time of the run is up, so nothing was started.")
         buffer = OutputBuffer(self._spool_dir)
         began = time.monotonic()
         first_tick = process_table.tick_now()
@@ -110,7 +117,9 @@ class CommandRunner:
                 with process:
                     running = _Running(process, buffer)
                     timed_out = self._follow(
-                        running, began + timeout_s, lambda: self._family(process, first_tick)
+                        running,
+                        min(began + timeout_s, self.ends_at),
+                        lambda: self._family(process, first_tick),
                     )
         except BaseException:
             buffer.discard()
@@ -123,6 +132,7 @@ class CommandRunner:
         return CommandResult(
             exit_code=None if timed_out else _exit_code(process.returncode),
             timed_out=timed_out,
+            run_ended=timed_out and self.ends_at < began + timeout_s,
             output=output,
             size=buffer.size,
             spool=spool,
