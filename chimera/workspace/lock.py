@@ -1,4 +1,7 @@
-"""One run at a time in a workspace. The kernel holds the lock, so the death of a run frees it."""
+"""One run at a time in a workspace, in those around it and in those within it.
+
+The kernel holds the locks, so the death of a run frees them.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from chimera.errors import RecordError, WorkspaceError, WorkspaceLockedError
 
-_RECORD_BYTES = 4096
+_RECORD_BYTES = 8192
 _LINGER_S = 2.0
 _PAUSE_S = 0.01
 
@@ -21,31 +25,30 @@ _PAUSE_S = 0.01
 def workspace_lock(state_dir: Path, root: Path, run_id: str) -> Iterator[None]:
     """Hold the workspace at `root` for the duration of the block, whatever path it is called by.
 
+    A run has its own folder to itself and shares those above it with runs elsewhere in them, so that a folder and one
+    within it are never worked in at the same time.
+
     Raises:
-        WorkspaceLockedError: another run holds it; the message names the run and its process.
+        WorkspaceLockedError: another run holds it, or a folder around or within it; the message names the run.
         WorkspaceError: `root` does not exist.
-        RecordError: the lock file cannot be made.
+        RecordError: a lock file cannot be made.
     """
     try:
-        identity = root.stat()
+        real = root.resolve(strict=True)
+        own = _lock_name(real)
     except OSError as fault:
         raise WorkspaceError(f"the workspace {str(root)!r} cannot be used: {fault.strerror}") from fault
-    path = state_dir / "locks" / f"{identity.st_dev}-{identity.st_ino}"
-    try:
-        for folder in (state_dir, path.parent):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as fault:
-        raise RecordError(f"the lock file {str(path)!r} cannot be made: {fault.strerror}") from fault
-    # Closing frees the lock. The file stays: deleting it would let two runs lock two files of one name.
-    with os.fdopen(descriptor, "r+b", buffering=0):
-        try:
-            _take(descriptor)
-        except BlockingIOError as fault:
-            raise WorkspaceLockedError(_held(root, os.pread(descriptor, _RECORD_BYTES, 0))) from fault
-        except OSError as fault:
-            raise RecordError(f"the lock file {str(path)!r} cannot be locked: {fault.strerror}") from fault
-        holder = json.dumps({"pid": os.getpid(), "run": run_id}).encode()
+    locks = state_dir / "locks"
+    with ExitStack() as stack:
+        descriptor = _open(locks, own, stack)
+        _take(locks, descriptor, fcntl.LOCK_EX, real, real)
+        for folder in real.parents[:-1]:
+            try:
+                name = _lock_name(folder)
+            except OSError:
+                continue  # nobody who may not look at a folder works in it
+            _take(locks, _open(locks, name, stack), fcntl.LOCK_SH, real, folder)
+        holder = json.dumps({"pid": os.getpid(), "run": run_id, "root": str(real)}).encode()
         os.pwrite(descriptor, holder, 0)
         os.ftruncate(descriptor, len(holder))
         try:
@@ -54,37 +57,105 @@ def workspace_lock(state_dir: Path, root: Path, run_id: str) -> Iterator[None]:
             os.ftruncate(descriptor, 0)
 
 
-def _take(descriptor: int) -> None:
-    """Take the lock. A child that its holder was starting when it was killed has it for some milliseconds more.
+def _lock_name(folder: Path) -> str:
+    identity = folder.stat()
+    return f"{identity.st_dev}-{identity.st_ino}"
 
-    Raises:
-        BlockingIOError: somebody who is alive holds it.
+
+def _open(locks: Path, name: str, stack: ExitStack) -> int:
+    """The lock file, open until the stack closes. Closing frees the lock.
+
+    The file stays: deleting it would let two runs lock two files of one name.
+    """
+    path = locks / name
+    try:
+        for folder in (locks.parent, locks):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as fault:
+        raise RecordError(f"the lock file {str(path)!r} cannot be made: {fault.strerror}") from fault
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Holder:
+    """What a run has written into the lock file of its workspace."""
+
+    pid: int
+    run: str
+    root: Path
+
+    @classmethod
+    def read(cls, descriptor: int) -> _Holder | None:
+        try:
+            fields = json.loads(os.pread(descriptor, _RECORD_BYTES, 0))
+            return cls(pid=int(fields["pid"]), run=str(fields["run"]), root=Path(fields["root"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def alive(self) -> bool:
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except (OSError, OverflowError):
+            return True
+        return True
+
+
+def _take(locks: Path, descriptor: int, kind: int, root: Path, folder: Path) -> None:
+    """Lock one folder for the run in `root`.
+
+    A child that a holder was starting when it was killed has its locks for some milliseconds more; so has a run that is
+    about to be refused. Neither is waited for longer than that.
     """
     until = time.monotonic() + _LINGER_S
     while True:
         try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until or not _is_dead(os.pread(descriptor, _RECORD_BYTES, 0)):
-                raise
+            return fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError as fault:
+            holder = next(_holders(locks, folder, below=kind == fcntl.LOCK_EX), None)
+            if holder is not None or time.monotonic() > until:
+                raise WorkspaceLockedError(_held(root, folder, holder)) from fault
+        except OSError as fault:
+            raise RecordError(f"the folder {str(folder)!r} cannot be locked: {fault.strerror}") from fault
         time.sleep(_PAUSE_S)
 
 
-def _is_dead(record: bytes) -> bool:
-    """Whether the process that took the lock is known and gone."""
+def _holders(locks: Path, folder: Path, *, below: bool) -> Iterator[_Holder]:
+    """The living runs that work in a folder or, with `below`, in one within it."""
+    for path in sorted(locks.iterdir()):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            holder = _Holder.read(descriptor)
+            if holder is None or not holder.alive or not _is_held(descriptor):
+                continue
+            if holder.root == folder or (below and holder.root.is_relative_to(folder)):
+                yield holder
+        finally:
+            os.close(descriptor)
+
+
+def _is_held(descriptor: int) -> bool:
+    """Whether a run has the folder to itself. What a killed one wrote stays in the file."""
     try:
-        os.kill(int(json.loads(record)["pid"]), 0)
-    except ProcessLookupError:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
         return True
-    except (OSError, OverflowError, ValueError, KeyError, TypeError):
-        return False
     return False
 
 
-def _held(root: Path, record: bytes) -> str:
-    try:
-        holder = json.loads(record)
-        who = f"run {holder['run']} (process {holder['pid']})"
-    except (ValueError, KeyError, TypeError):
-        who = "another run"
-    return f"the workspace {str(root)!r} is in use by {who}; wait for it to end, or end it"
+def _held(root: Path, folder: Path, holder: _Holder | None) -> str:
+    who = "another run" if holder is None else f"run {holder.run} (process {holder.pid})"
+    if folder != root:
+        what = f"lies in {str(folder)!r}, which is"
+    elif holder is not None and holder.root != root:
+        what = f"holds {str(holder.root)!r}, which is"
+    else:
+        what = "is"
+    return f"the workspace {str(root)!r} {what} in use by {who}; wait for it to end, or end it"

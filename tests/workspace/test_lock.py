@@ -92,13 +92,54 @@ def test_two_workspaces_can_be_worked_in_at_once(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    ("held", "wanted", "relation"),
+    [("a", "a/b", "lies in"), ("a", "a/b/c", "lies in"), ("a/b/c", "a", "holds"), ("a/b", "link", "holds")],
+)
+def test_a_folder_and_one_within_it_are_not_worked_in_at_once(
+    tmp_path: Path, held: str, wanted: str, relation: str
+) -> None:
+    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+    (tmp_path / "a-sibling").mkdir()
+    (tmp_path / "link").symlink_to("a")
+    state = tmp_path / "state"
+    with start_holder(state, tmp_path / held) as holder:
+        for _ in range(2):
+            with (
+                pytest.raises(
+                    WorkspaceLockedError, match=rf"{relation} .*run-of-holder \(process {holder.pid}\)"
+                ),
+                workspace_lock(state, tmp_path / wanted, "second"),
+            ):
+                pass
+        with workspace_lock(state, tmp_path / "a-sibling", "third"):
+            pass
+        holder.kill()
+        holder.wait()
+        with workspace_lock(state, tmp_path / wanted, "fourth"):
+            pass
+
+
+def test_what_a_killed_run_left_in_its_lock_file_names_nobody(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    state = tmp_path / "state"
+    with start_holder(state, tmp_path / "a") as dead:
+        dead.kill()
+    with (
+        workspace_lock(state, tmp_path / "a" / "b", "alive"),
+        pytest.raises(WorkspaceLockedError, match=rf"holds .*run alive \(process {os.getpid()}\)"),
+        workspace_lock(state, tmp_path / "a", "second"),
+    ):
+        pass
+
+
 def test_the_lock_file_is_private(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         with workspace_lock(tmp_path / "state", tmp_path, "run"):
-            (file,) = (tmp_path / "state" / "locks").iterdir()
-            assert file.stat().st_mode & 0o777 == 0o600
-            assert file.parent.stat().st_mode & 0o777 == 0o700
+            for file in (tmp_path / "state" / "locks").iterdir():
+                assert file.stat().st_mode & 0o777 == 0o600
+                assert file.parent.stat().st_mode & 0o777 == 0o700
     finally:
         os.umask(old)
 
