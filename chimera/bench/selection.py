@@ -146,9 +146,10 @@ def _foreign(name: str) -> BenchAgent:
 
 def settings_of(config: Config, options: Mapping[str, Any]) -> dict[str, Any]:
     """The given options as JSON values, as the settings made of them."""
-    return {
+    given = {
         key: getattr(config, key) for key, value in options.items() if value is not None and key != "model"
     }
+    return {key: str(value) if isinstance(value, Path) else value for key, value in given.items()}
 
 
 def checked_config(options: Mapping[str, Any]) -> Config:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import TextIO
 
 from chimera.errors import ConfigError
@@ -16,6 +17,7 @@ from chimera.tools.mcp_file import Program
 from chimera.workspace.programs import DEFAULT_PATH, find_program
 
 _KEPT_BYTES = 4096
+_MOST_WAIT_S = 5.0
 # The kernel ends the server with the thread that started it, so also where chimera is killed (PR_SET_PDEATHSIG, SIGTERM).
 _LAUNCHER = """\
 import ctypes, os, sys
@@ -39,7 +41,7 @@ class ServerProgram:
     cwd: Path
     errors: TextIO
     """Where its standard error goes."""
-    _tail: bytearray
+    _words: _LastWords
 
     @classmethod
     @contextmanager
@@ -68,18 +70,16 @@ class ServerProgram:
             )
         if not program.cwd.is_dir():
             raise ConfigError(f"the folder {str(program.cwd)!r} to start an MCP server in does not exist")
-        tail = bytearray()
         reading, writing = os.pipe()
         with os.fdopen(writing, "w", encoding="utf-8") as errors:
-            reader = Thread(target=_keep_last, args=(reading, tail), daemon=True)
-            reader.start()
+            words = _LastWords(reading, writing)
             yield cls(
                 executable=executable,
                 arguments=program.arguments,
                 environment=variables,
                 cwd=program.cwd,
                 errors=errors,
-                _tail=tail,
+                _words=words,
             )
 
     def command_line(self) -> list[str]:
@@ -91,12 +91,31 @@ class ServerProgram:
 
     def last_words(self) -> str:
         """The end of what it wrote to standard error."""
-        return bytes(self._tail).decode("utf-8", "replace")
+        return self._words.text()
 
 
-def _keep_last(descriptor: int, tail: bytearray) -> None:
-    """Read a pipe to its end, so that nobody who writes to it has to wait, and keep what came last."""
-    with os.fdopen(descriptor, "rb", buffering=0) as pipe:
-        while piece := pipe.read(_KEPT_BYTES):
-            tail += piece
-            del tail[:-_KEPT_BYTES]
+class _LastWords:
+    """Reads what a program writes to its standard error, so that it never has to wait, and keeps the end of it."""
+
+    def __init__(self, reading: int, writing: int) -> None:
+        self._writing = writing
+        self._tail = b""
+        # Written behind everything that was said, it tells that all of it was read.
+        self._mark = secrets.token_bytes(16)
+        self._all_read = Event()
+        Thread(target=self._read, args=(reading,), daemon=True).start()
+
+    def text(self) -> str:
+        """The end of what was written up to now."""
+        self._all_read.clear()
+        os.write(self._writing, self._mark)
+        self._all_read.wait(_MOST_WAIT_S)
+        return self._tail.decode("utf-8", "replace")
+
+    def _read(self, descriptor: int) -> None:
+        with os.fdopen(descriptor, "rb", buffering=0) as pipe:
+            while piece := pipe.read(_KEPT_BYTES):
+                said, mark, more = (self._tail + piece).partition(self._mark)
+                self._tail = (said + more)[-_KEPT_BYTES:]
+                if mark:
+                    self._all_read.set()

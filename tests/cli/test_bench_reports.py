@@ -68,16 +68,24 @@ def test_two_jobs_can_be_compared(chimera: Chimera, run: Path, tmp_path: Path) -
 
 def test_arms_of_a_sweep_are_trials_of_one_job(chimera: Chimera, script: Script, tmp_path: Path) -> None:
     ended = chimera(
-        *("bench", str(HELLO), "-m", script(SOLVES), "--sweep", "window=8000,16000", "--isolation", "copy"),
-        *("--set", "compaction=mask", "--output-format", "json", "-o", str(tmp_path / "out")),
+        *("bench", str(HELLO), "-m", script(SOLVES), "--sweep", "compact_schemas=false,true"),
+        *("--isolation", "copy", "--set", "compaction=mask"),
+        *("--window", "8000", "--output-format", "json", "-o", str(tmp_path / "out")),
     )
     assert [(row["arm"], row["context"]["window"], row["passed"]) for row in ended.result["rows"]] == [
-        ("chimera-window-8000", 8000, True),
-        ("chimera-window-16000", 16_000, True),
+        ("chimera-compact_schemas-false", 8000, True),
+        ("chimera-compact_schemas-true", 8000, True),
     ]
+    full, compact = (row["context"]["floor"] for row in ended.result["rows"])
+    assert compact < full
     arms = json.loads((tmp_path / "out" / "job.json").read_text())["settings"]["arms"]
-    assert arms["chimera-window-8000"]["compaction"] == "mask"
-    assert "scripted" in arms["chimera-window-8000"]["model"]
+    assert arms["chimera-compact_schemas-true"]["compact_schemas"] is True
+    assert arms["chimera-compact_schemas-true"]["compaction"] == "mask"
+    assert "scripted" in arms["chimera-compact_schemas-true"]["model"]
+    (found,) = chimera("bench", "compare", str(tmp_path / "out"), "--output-format", "json").result[
+        "comparisons"
+    ]
+    assert (found["pairs"], found["difference"]) == (1, 0)
 
 
 def test_what_was_left_behind_can_be_graded_with_other_tests(

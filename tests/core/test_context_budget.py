@@ -67,6 +67,23 @@ def test_a_floor_at_the_trigger_stops_and_shows_the_ledger_with_the_largest_tool
         assert number in text
 
 
+def test_a_floor_that_imported_tools_fill_names_the_server_to_do_without() -> None:
+    tools = {"shell": 300, "a__one": 10, "b__one": 400, "b__two": 350, "a__two": 20}
+    shortfall = check_floor(budget_of(2_500), Floor(system=200, tools=tools), 10, compact_total=1_280)
+    assert shortfall is not None
+    rows = [line.split()[:3] for line in shortfall.message.splitlines()]
+    groups = [row for row in rows if row[0] in {"server", "shell", "b__one", "b__two", "a__two"}]
+    assert groups == [
+        ["server", "b", "750"],
+        ["b__one", "400"],
+        ["b__two", "350"],
+        ["shell", "300"],
+        ["server", "a", "30"],
+        ["a__two", "20"],
+    ]
+    assert "no server b, whose tools cost 750 tokens, or fewer of its 2 tools" in shortfall.message
+
+
 def test_a_task_that_does_not_fit_is_told_apart_from_the_floor() -> None:
     shortfall = check_floor(budget_of(4_000), FLOOR, 1_000, compact_total=1_000)
     assert shortfall is not None
