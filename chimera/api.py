@@ -22,6 +22,7 @@ from chimera.errors import (
     WorkspaceLockedError,
 )
 from chimera.models.choose import choose_model, has_price
+from chimera.models.installed import refuse_bad_installation
 from chimera.models.litellm_model import preload
 from chimera.record.events import Emit, Event
 from chimera.record.known_secrets import MASKED, make_redactor
@@ -135,6 +136,7 @@ def _session(
     watch: Watch = lambda model: model,
     **surroundings: Any,
 ) -> Iterator[Session]:
+    refuse_bad_installation()
     notices = Notices(emit)
     with ExitStack() as stack:
         if model is None or isinstance(model, str):

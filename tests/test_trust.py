@@ -255,6 +255,24 @@ def test_a_repository_supplies_no_program_to_a_run_in_its_subfolder_nor_to_other
     assert repository.executed == []
 
 
+@pytest.mark.parametrize("version", ["1.82.8", "1.107.0"])
+def test_t70_a_release_that_steals_keys_is_refused_by_run_and_doctor(
+    repository: Repository, version: str
+) -> None:
+    metadata = repository.home / f"litellm-{version}.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text(f"Metadata-Version: 2.1\nName: litellm\nVersion: {version}\n")
+    words = ("--model", repository.script(*WORK), *UNCONFINED, "--output-format", "json")
+    done = repository.chimera("run", "x", *words, PYTHONPATH=str(repository.home))
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["stop_reason"], result["steps"]) == (2, "usage_error", None)
+    assert f"litellm {version} is one of the releases that must not run" in result["error"]["message"]
+    assert (repository.root / "notes.txt").read_text() == "one\n"
+    doctor = repository.chimera("doctor", "--output-format", "json", PYTHONPATH=str(repository.home))
+    assert doctor.returncode == 2
+    assert f"litellm {version}" in json.loads(doctor.stdout)["problems"][0]
+
+
 ROUTES = (
     "env; export -p; set",
     "printenv OPENAI_API_KEY; echo ${OPENAI_API_KEY} $AWS_SECRET_ACCESS_KEY",

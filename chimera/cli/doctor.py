@@ -85,7 +85,7 @@ class _Findings:
             trials=sandbox.trials,
             backend=sandbox.backend,
             missing=sandbox.missing,
-            problems=(*sandbox.problems, *_state_problems(state_dir()), *_as_problems(faults)),
+            problems=(*_as_problems(faults), *sandbox.problems, *_state_problems(state_dir())),
         )
 
     @property
@@ -241,7 +241,7 @@ def _state_problems(state: Path) -> Iterator[tuple[StopReason, str]]:
 def _as_problems(faults: tuple[str, ...]) -> Iterator[tuple[StopReason, str]]:
     from chimera.core.state import StopReason
 
-    return ((StopReason.SANDBOX_UNAVAILABLE, fault) for fault in faults)
+    return ((StopReason.USAGE_ERROR, fault) for fault in faults)
 
 
 def _show(page: Terminal, found: _Findings) -> None:

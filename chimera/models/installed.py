@@ -9,12 +9,24 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from chimera.errors import ConfigError
+
 DENIED_LITELLM = ("1.82.7", "1.82.8", "1.107.*")
 """1.82.7 and 1.82.8 (24 March 2026) sent keys away; 1.107.0 was named compromised in October 2026 by the maker of a
 checking tool, and nobody has cleared it."""
 _DENIED_PATH_FILES = ("litellm_init.pth",)
 # Made by tools that record no owner.
 _USUAL_PATH_FILES = ("_virtualenv.pth", "*-nspkg.pth", "__editable__*.pth")
+
+
+def refuse_bad_installation() -> None:
+    """Let nothing begin with a bad installation.
+
+    Raises:
+        ConfigError: `installation_faults` finds something.
+    """
+    if faults := installation_faults(litellm_version(), package_folders()):
+        raise ConfigError("; ".join(faults))
 
 
 def litellm_version() -> str | None:
