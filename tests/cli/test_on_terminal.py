@@ -42,6 +42,8 @@ def on_terminal(
             if typed and received.endswith(b"Allow it? [y/N/a/t] "):
                 os.write(ours, f"{typed[0]}\n".encode())
                 typed = typed[1:]
+            elif received.endswith(b"Enter for nothing: "):
+                os.write(ours, b"not that file\n")
     os.close(ours)
     assert process.returncode == 0, received.decode()
     return received.decode().replace("\r\n", "\n")
@@ -93,4 +95,4 @@ def test_a_terminal_is_asked_and_its_no_is_a_no(repository: Path, script: Script
     assert "mode ask" in received
     assert (repository / "agreed").exists()
     assert not (repository / "refused").exists()
-    assert "denied by the user" in received
+    assert "denied by the user, who says: not that file" in received
