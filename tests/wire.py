@@ -16,9 +16,10 @@ from chimera.core.messages import system, user
 from chimera.core.model import Completion, Request
 from chimera.models.direct_model import DirectModel
 from chimera.models.litellm_model import LiteLLMModel
+from chimera.models.ollama_model import OllamaModel
 from tests.provider import Answer, LoopbackProvider, Raw, Script
 
-AdapterType = type[DirectModel] | type[LiteLLMModel]
+AdapterType = type[DirectModel] | type[OllamaModel] | type[LiteLLMModel]
 
 # The import of litellm costs seconds of CPU: its tests run in one process.
 ADAPTERS = [

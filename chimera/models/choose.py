@@ -16,6 +16,7 @@ from chimera.errors import ConfigError, ModelAuthError
 from chimera.models import registry
 from chimera.models.adapter import Adapter
 from chimera.models.direct_model import DirectModel
+from chimera.models.http_adapter import LITELLM_OPTIONS
 from chimera.models.litellm_model import LiteLLMModel
 from chimera.models.llama_server import (
     DEFAULT_WINDOW,
@@ -26,6 +27,7 @@ from chimera.models.llama_server import (
 )
 from chimera.models.local_models import LOCAL, LocalModels
 from chimera.models.local_window import LOCAL_SERVERS, LocalServer, reported_window, served_model, takes_tools
+from chimera.models.ollama_model import OllamaModel
 from chimera.models.option_types import check_options
 from chimera.models.providers import BY_PREFIX, PROVIDERS, Provider
 from chimera.models.retry import RetryingModel
@@ -39,7 +41,6 @@ _GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
 # From here on OpenAI serves tools together with reasoning by its Responses API alone.
 _FIRST_GPT_OF_RESPONSES = (5, 4)
 _SCRIPTED = "scripted:"
-_OLLAMA = ("ollama/", "ollama_chat/")
 
 
 def choose_model(
@@ -192,12 +193,15 @@ def _adapted(
     window = None if config.window is None else Window(tokens=config.window, source="argument")
     if window is None and api_base is not None:
         window = reported_window(name, api_base=api_base, api_key=api_key)
-    if window is None and name.startswith(_OLLAMA):
+    if window is None and provider is not None and provider.is_ollama:
         # Ollama takes whatever window it is asked for and cuts the prompt silently where it is not asked.
         window = Window(tokens=UNKNOWN_WINDOW, source="unknown")
-    options, made = config.model_options, DirectModel if direct else LiteLLMModel
     if api_key is None and not direct and name.startswith("openai/"):
         api_key = _NO_KEY
+    made: type[DirectModel] | type[OllamaModel] | type[LiteLLMModel] = LiteLLMModel
+    if direct:
+        made = OllamaModel if provider is not None and provider.is_ollama else DirectModel
+    options = config.model_options
     model = made(name, api_base=api_base, api_key=api_key, options=options, window=window, notify=notify)
     if api_base is not None and config.tool_protocol == "auto":
         model.takes_tools = takes_tools(name, api_base=api_base, api_key=api_key)
@@ -205,11 +209,13 @@ def _adapted(
 
 
 def _goes_direct(provider: Provider | None, name: str, api_base: str | None, config: Config) -> bool:
-    """Whether the direct adapter is asked for or, by default, speaks to this model as well as litellm does."""
+    """Whether litellm is not needed: the server's format is spoken here, or the user says so."""
     if config.adapter != "auto":
         return config.adapter == "direct"
-    if provider is None or provider.endpoint is None:
+    if provider is None or LITELLM_OPTIONS & config.model_options.keys():
         return False
+    if provider.is_ollama or provider.endpoint is None:
+        return provider.is_ollama
     model = name.partition("/")[2]
     known = registry.facts(name)
     if model.startswith("responses/") or (known is not None and known.responses_only):

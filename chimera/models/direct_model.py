@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from typing_extensions import override
 
-from chimera import __version__
-from chimera.core.model import Completion, OnText, Request, Window
-from chimera.errors import ConfigError, ModelAuthError
-from chimera.models.adapter import (
-    CACHE_MARK,
-    READ_TIMEOUT_S,
-    Adapter,
-    Refusal,
-    marked_tools,
-    takes_cache_marks,
-)
-from chimera.models.connection import Connection, pieces_of
+from chimera.core.model import Request, Window
+from chimera.errors import ConfigError
+from chimera.models.adapter import CACHE_MARK, Refusal, marked_tools, takes_cache_marks
 from chimera.models.event_stream import server_events
-from chimera.models.faults import ProviderFault, error_status, http_fault
+from chimera.models.faults import error_status
+from chimera.models.http_adapter import Answer, HttpAdapter, parted
 from chimera.models.parameters import Parameters
 from chimera.models.providers import BY_PREFIX
 from chimera.models.stream import ReplyParts, chunk_of
 
-_BROKEN = (OSError, http.client.HTTPException)
-# Finish reasons of a reply that the server gave up in the middle.
-_GIVEN_UP = {"error", "abort"}
 
-
-class DirectModel(Adapter):
-    """A model behind a server that speaks the chat-completions format, on one connection that is kept."""
+class DirectModel(HttpAdapter):
+    """A model behind a server that speaks the chat-completions format."""
 
     def __init__(
         self,
@@ -61,53 +47,34 @@ class DirectModel(Adapter):
             now: for waiting times that are given as a date.
 
         Raises:
-            ConfigError: the provider of this name speaks another format.
+            ConfigError: the provider of this name speaks another format, or an option is one of litellm.
             ModelAuthError: the key cannot be sent.
         """
         prefix, _, rest = name.partition("/")
         provider = BY_PREFIX.get(prefix)
         if provider is None or provider.endpoint is None:
             raise ConfigError(
-                f"{name} is not behind the chat-completions format that the direct adapter speaks: "
+                f"{name} has a format of its own, which the direct adapter does not speak: "
                 "use --adapter auto or --adapter litellm"
             )
         self._model = provider.model_name(rest)
-        given = dict(options or {})
-        headers = {str(k).lower(): str(v) for k, v in (given.pop("extra_headers", None) or {}).items()}
-        given |= given.pop("extra_body", None) or {}
-        base = api_base or provider.endpoint
-        parameters = Parameters(
-            {**provider.parameters, **given}, bound=provider.bound(base), omitted=provider.not_taken
+        headers, given = parted(options)
+        base = (api_base or provider.endpoint).rstrip("/")
+        super().__init__(
+            name,
+            url=f"{base}/chat/completions",
+            api_key=api_key,
+            headers=headers,
+            parameters=Parameters(
+                {**provider.parameters, **given}, bound=provider.bound(base), omitted=provider.not_taken
+            ),
+            window=window,
+            notify=notify,
+            now=now,
         )
-        super().__init__(name, parameters=parameters, window=window, notify=notify, now=now)
-        self._headers = {
-            "content-type": "application/json",
-            "accept": "application/json",
-            "user-agent": f"chimera/{__version__}",
-            **_authorization(name, api_key),
-            **headers,
-        }
-        self._connection = Connection(f"{base.rstrip('/')}/chat/completions")
 
     @override
-    def close(self) -> None:
-        self._connection.close()
-
-    @override
-    def _exchange(self, request: Request, on_text: OnText) -> Completion | Refusal:
-        try:
-            response = self._connection.post(self._body(request), self._headers)
-        except _BROKEN as error:
-            return _broken(error)
-        try:
-            reply = self._reply(response, on_text)
-        except BaseException:
-            self._connection.close()
-            raise
-        self._connection.release(response)
-        return reply
-
-    def _body(self, request: Request) -> bytes:
+    def _body(self, request: Request) -> dict[str, Any]:
         messages = [
             {name: value for name, value in message.items() if value is not None}
             for message in self._sent_messages(request)
@@ -118,103 +85,46 @@ class DirectModel(Adapter):
             body["tools"] = list(request.tools)
         if takes_cache_marks(self._name):
             _mark_for_cache(body)
-        # Half of a character pair, as a model may write it, has no UTF-8.
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        return body
 
-    def _reply(self, response: http.client.HTTPResponse, on_text: OnText) -> Completion | Refusal:
-        body = _Body(response)
-        parts = ReplyParts(on_text=on_text)
-        kind = response.headers.get_content_type()
-        if place := response.headers.get("location") if 300 <= response.status < 400 else None:
-            text = f"it is at {place}: give that as --api-base, without /chat/completions"
-            return self._refused(response.status, response, text.encode())
-        if response.status != 200:
-            return self._refused(response.status, response, b"".join(body))
-        if "json" in kind or "html" in kind:
-            refusal = self._add_whole(parts, response, b"".join(body))
-        else:
-            refusal = self._add_events(parts, response, body)
-        if refusal is not None:
-            return refusal
-        if parts.finish_reason is None:
-            if body.fault is not None:
-                return _broken(body.fault)
-            raise self._cut()
-        if parts.finish_reason in _GIVEN_UP:
-            return self._refused(
-                502, response, f"the server ended its reply with {parts.finish_reason!r}".encode()
-            )
-        return parts.completion()
+    @override
+    def _add(self, parts: ReplyParts, answer: Answer) -> Refusal | None:
+        if "json" in answer.content_type or "html" in answer.content_type:
+            return _add_whole(parts, answer)
+        return _add_events(parts, answer)
 
-    def _add_whole(
-        self, parts: ReplyParts, response: http.client.HTTPResponse, content: bytes
-    ) -> Refusal | None:
-        """A body that was not streamed: a completion, or an error under status 200."""
+
+def _add_whole(parts: ReplyParts, answer: Answer) -> Refusal | None:
+    """A body that was not streamed: a completion, or an error under status 200."""
+    content = b"".join(answer)
+    try:
+        reply = json.loads(content)
+    except ValueError:
+        return answer.refused(502, b"the reply is no completion: " + content)
+    if (status := error_status(reply)) is not None:
+        return answer.refused(status, content)
+    if (chunk := chunk_of(reply)) is None:
+        return answer.refused(502, b"no message in the reply: " + content)
+    parts.add(chunk)
+    return None
+
+
+def _add_events(parts: ReplyParts, answer: Answer) -> Refusal | None:
+    for event in server_events(answer):
+        data = event.data.strip()
+        if data == "[DONE]" or answer.fault is not None:
+            break
         try:
-            reply = json.loads(content)
+            chunk = json.loads(data) if data else {}
         except ValueError:
-            return self._refused(502, response, b"the reply is no completion: " + content)
-        if (status := error_status(reply)) is not None:
-            return self._refused(status, response, content)
-        if (chunk := chunk_of(reply)) is None:
-            return self._refused(502, response, b"no message in the reply: " + content)
+            return answer.refused(502, f"the reply holds what is no JSON: {data}".encode())
+        if not isinstance(chunk, dict):
+            continue
+        status = error_status(chunk)
+        if status is not None or event.name == "error":
+            return answer.refused(status or 502, data.encode())
         parts.add(chunk)
-        return None
-
-    def _add_events(
-        self, parts: ReplyParts, response: http.client.HTTPResponse, body: _Body
-    ) -> Refusal | None:
-        for event in server_events(body):
-            data = event.data.strip()
-            if data == "[DONE]" or body.fault is not None:
-                break
-            try:
-                chunk = json.loads(data) if data else {}
-            except ValueError:
-                return self._refused(502, response, f"the reply holds what is no JSON: {data}".encode())
-            if not isinstance(chunk, dict):
-                continue
-            status = error_status(chunk)
-            if status is not None or event.name == "error":
-                return self._refused(status or 502, response, data.encode())
-            parts.add(chunk)
-        return None
-
-    def _refused(self, status: int, response: http.client.HTTPResponse, content: bytes) -> Refusal:
-        fault = http_fault(status, dict(response.headers.items()), content, now=self._now())
-        return Refusal(fault=fault)
-
-
-@dataclass(slots=True)
-class _Body:
-    """The body of an answer as it comes. Where it breaks off it ends, and `fault` says why."""
-
-    response: http.client.HTTPResponse
-    fault: Exception | None = None
-
-    def __iter__(self) -> Iterator[bytes]:
-        try:
-            yield from pieces_of(self.response)
-        except _BROKEN as error:
-            self.fault = error
-
-
-def _broken(error: Exception) -> Refusal:
-    """No answer, or half of one."""
-    text = str(error) or type(error).__name__
-    if isinstance(error, TimeoutError) and "timed out" in text:
-        text = f"nothing came for {READ_TIMEOUT_S:.0f} s"
-    return Refusal(fault=ProviderFault(text=text), cause=error)
-
-
-def _authorization(name: str, api_key: str | None) -> dict[str, str]:
-    if api_key is None:
-        return {}
-    if not (api_key.isascii() and api_key.isprintable()):
-        raise ModelAuthError(
-            f"the key for {name} holds a character that cannot be sent: check how it was set"
-        )
-    return {"authorization": f"Bearer {api_key}"}
+    return None
 
 
 def _mark_for_cache(body: dict[str, Any]) -> None:
@@ -222,8 +132,7 @@ def _mark_for_cache(body: dict[str, Any]) -> None:
     messages = body["messages"]
     for n in {0, len(messages) - 1}:
         if text := messages[n].get("content"):
-            messages[n] = messages[n] | {
-                "content": [{"type": "text", "text": text, "cache_control": CACHE_MARK}]
-            }
+            part = {"type": "text", "text": text, "cache_control": CACHE_MARK}
+            messages[n] = messages[n] | {"content": [part]}
     if tools := body.get("tools"):
         body["tools"] = marked_tools(tools)

@@ -28,7 +28,8 @@ class Provider:
     """Where a server of this kind usually listens."""
     address_variables: tuple[str, ...] = ()
     endpoint: str | None = None
-    """Base URL of its API in the chat-completions format; None: it speaks another format, which only litellm does."""
+    """Base URL of its API in the chat-completions format; None: it speaks another one."""
+    is_ollama: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Sent with every request, unless the user sets them."""
     not_taken: tuple[str, ...] = ()
@@ -202,13 +203,17 @@ PROVIDERS = (
     ),
     Provider(
         prefix="ollama",
+        keys=("OLLAMA_API_KEY",),
         needs_key=False,
+        is_ollama=True,
         address="http://127.0.0.1:11434",
         address_variables=("OLLAMA_API_BASE",),
     ),
     Provider(
         prefix="ollama_chat",
+        keys=("OLLAMA_API_KEY",),
         needs_key=False,
+        is_ollama=True,
         address="http://127.0.0.1:11434",
         address_variables=("OLLAMA_API_BASE",),
     ),

@@ -197,7 +197,8 @@ def goes_direct(model: str, **settings: Any) -> bool:
         ("mistral/x", True),
         ("anthropic/x", False),
         ("gemini/x", False),
-        ("ollama_chat/x", False),
+        ("ollama_chat/x", True),
+        ("ollama/x", True),
         ("perplexity/x", False),
         ("azure/x", False),
     ],
@@ -211,6 +212,12 @@ def test_a_provider_that_speaks_the_openai_format_needs_no_litellm(model: str, d
 def test_a_server_of_ones_own_is_spoken_to_directly_whatever_its_model() -> None:
     assert goes_direct("openai/gpt-6", window=9000, api_base=NOBODY)
     assert goes_direct("openai/gpt-5.4", window=9000, model_options={"reasoning_effort": "none"})
+
+
+def test_instructions_to_litellm_reach_litellm_and_no_server() -> None:
+    assert not goes_direct("groq/x", window=9000, model_options={"drop_params": True})
+    with pytest.raises(ConfigError, match="'api_key' is one of litellm"):
+        goes_direct("groq/x", window=9000, adapter="direct", model_options={"api_key": "k"})
 
 
 def test_the_direct_adapter_is_an_error_of_the_settings_where_it_cannot_speak() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from chimera.core.messages import ToolCall, Usage, tool_result
-from chimera.core.model import Request, Window
+from chimera.core.messages import ToolCall, tool_result
+from chimera.core.model import Request
 from chimera.errors import ModelError
 from chimera.models.litellm_model import LiteLLMModel, preload
 from tests.provider import Raw, Said, say
@@ -84,23 +84,6 @@ def test_a_cut_stream_of_another_provider_is_no_completion_either() -> None:
             wire.complete()
         assert caught.value.retryable
         assert len(wire.provider.seen) == 1
-
-
-def test_ollama_is_asked_for_the_window_that_is_budgeted() -> None:
-    lines = [
-        {"model": "q", "created_at": "2026-01-01T00:00:00Z", "message": {"role": "assistant", "content": "hey"}, "done": False},
-        {"model": "q", "created_at": "2026-01-01T00:00:00Z", "message": {"role": "assistant", "content": ""}, "done": True,
-         "done_reason": "stop", "prompt_eval_count": 12, "eval_count": 3},
-    ]  # fmt: skip
-    body = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    answer = Raw(body=body, content_type="application/x-ndjson")
-    window = Window(tokens=12_345, source="server")
-    with Wire(LiteLLMModel, [answer], name="ollama_chat/q", window=window, api_key=None) as wire:
-        completion = wire.complete()
-        assert wire.body["options"]["num_ctx"] == 12_345
-        assert wire.model.window == window
-    assert completion.message.content == "hey"
-    assert completion.usage == Usage(input_tokens=12, output_tokens=3, cost_usd=None)
 
 
 def test_the_import_leaves_no_trace_that_a_project_could_notice() -> None:
