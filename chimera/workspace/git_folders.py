@@ -23,6 +23,8 @@ GIT_NAMES = frozenset({*GOVERNING, *STATE, "gitdir", "index", "rebase-merge", "r
 _BARE = {"HEAD", "objects", "refs"}
 # Longest step of the clock that a file system stamps changes with.
 _CLOCK_STEP_NS = 1_000_000_000
+# Both may name files in the checkout: more settings, and the hooks.
+_PATH_SETTING = re.compile(r"^\s*(path|hookspath)\s*=\s*\"?([^\"\n;#]+)", re.MULTILINE | re.IGNORECASE)
 _WORKTREE_SETTING = re.compile(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
 
 
@@ -64,6 +66,22 @@ def belongs_to(folders: GitFolders, checkout: Path) -> bool:
         real_path(Path(folders.own, found.strip('"'))) == real_path(checkout)
         for found in _WORKTREE_SETTING.findall(settings)
     )
+
+
+def named_in_settings(folders: GitFolders, checkout: Path) -> tuple[list[Path], list[Path]]:
+    """The files that the settings of a checkout include, and the folders where they have git look for hooks.
+
+    Real paths, whether they exist or not. More than git would take from the same text, never less.
+    """
+    files: list[Path] = []
+    folder_names: list[Path] = []
+    for settings in (folders.common / "config", folders.own / "config.worktree"):
+        for key, value in _PATH_SETTING.findall(_pointer(settings) or ""):
+            if key.lower() == "path":
+                files.append(real_path(Path(folders.common, value.strip())))
+            else:
+                folder_names.append(real_path(Path(checkout, value.strip())))
+    return files, folder_names
 
 
 def enclosing_checkout(folder: Path) -> Path | None:

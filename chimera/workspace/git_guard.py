@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from chimera.workspace.files import is_folder
+from chimera.workspace.files import is_file, is_folder
 from chimera.workspace.git_folders import (
     GOVERNING,
     STATE,
@@ -25,6 +25,7 @@ from chimera.workspace.git_folders import (
     belongs_to,
     git_folders,
     looks_like_git,
+    named_in_settings,
 )
 
 _GOVERNING_OF_WORKTREE = ("config.worktree", "commondir", "gitdir")
@@ -186,6 +187,9 @@ class GitGuard:
             plan.mount(entry, "read")
         folders = git_folders(checkout)
         if folders is not None:
+            for file in named_in_settings(folders, checkout)[0]:
+                if file.is_relative_to(self.root) and is_file(file):
+                    plan.mount(file, "read")
             for folder in _to_mount(folders, checkout, self.root):
                 self._protect_folder(folder, plan, linked=folder != folders.common)
         elif is_folder(entry) and not entry.is_symlink():

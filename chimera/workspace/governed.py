@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimera.workspace.files import is_folder
-from chimera.workspace.git_folders import CheckoutWatch, GitFolders, git_folders
+from chimera.workspace.git_folders import CheckoutWatch, GitFolders, git_folders, named_in_settings
 
 FILES = (
     "AGENTS.md",
@@ -110,6 +110,10 @@ class GovernedFiles:
                 yield entry
             found = GitFolders(own=entry, common=entry) if entry.name != ".git" else git_folders(entry.parent)
             watched |= dict.fromkeys((found.own, found.common) if found else ())
+            files, hooks = named_in_settings(found, entry.parent) if found else ([], [])
+            yield from files
+            for folder in hooks:
+                yield from _files_below(folder)
         for folder in watched:
             for name in _GIT_FILES:
                 yield folder / name

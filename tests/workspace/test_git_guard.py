@@ -234,6 +234,21 @@ class TestWhatWasThere:
         assert contents(desk.root / "two" / ".git") | contents(own) == before
         assert desk.notes == []
 
+    def test_settings_that_git_includes_from_the_workspace_are_protected(self, desk: Desk, git: Git) -> None:
+        root = desk.repository()
+        (root / "shared").mkdir()
+        (root / "shared" / "settings").write_text("[user]\n\tname = x\n")
+        git(root, "config", "include.path", "../shared/settings")
+        desk.open()
+
+        desk.run(
+            f"mv shared s; mkdir shared; {evil(desk, 'x')} cp x/config shared/settings; cp x/config s/settings",
+            "cp x/config shared/settings; rm -rf x; mv shared y",
+        )
+
+        assert (root / "shared" / "settings").read_text() == "[user]\n\tname = x\n"
+        assert not desk.entered(".")
+
     def test_a_repository_that_goes_is_told(self, desk: Desk) -> None:
         desk.repository("dep")
         desk.open()

@@ -127,6 +127,16 @@ def test_nested_repositories_are_watched_and_their_samples_are_not(root: Path, k
     )
 
 
+def test_what_the_settings_of_git_name_in_the_workspace_is_watched(root: Path) -> None:
+    for name, value in (("include.path", "../shared"), ("core.hooksPath", ".githooks")):
+        subprocess.run(["git", "config", name, value], cwd=root, check=True)
+    governed = GovernedFiles(root)
+    (root / ".githooks").mkdir()
+    (root / ".githooks" / "pre-commit").write_text("x")
+    (root / "shared").write_text("x")
+    assert governed.changed() == (".githooks/pre-commit", "shared")
+
+
 def test_a_repository_that_comes_later_is_noticed(root: Path) -> None:
     governed = GovernedFiles(root)
     subprocess.run(["git", "init", "-q", str(root / "inner")], check=True)
