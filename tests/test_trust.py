@@ -273,6 +273,25 @@ def test_t70_a_release_that_steals_keys_is_refused_by_run_and_doctor(
     assert f"litellm {version}" in json.loads(doctor.stdout)["problems"][0]
 
 
+def test_a_repository_that_a_run_makes_runs_nothing_and_the_run_says_what_was_put_aside(
+    repository: Repository,
+) -> None:
+    command = f"git init -q new && git -C new config core.fsmonitor '{repository.trap('new')};false'"
+    model = repository.script({"call": "shell", "arguments": {"command": command}}, {"text": "done"})
+    done = repository.chimera("run", "x", "--model", model, *CONFINED, "--output-format", "json")
+    if done.returncode == 13:
+        pytest.skip("no sandbox works here")
+    result = json.loads(done.stdout)
+    (told,) = [text for text in result["warnings"] if "put aside" in text]
+    assert told.startswith("new/.git/config was made by a command")
+    (kept,) = Path(result["run_dir"], "set_aside").iterdir()
+    assert "fsmonitor" in kept.read_text()
+    assert told in repository.record()
+    repository.git("-C", "new", "status")
+    repository.git("status")
+    assert repository.executed == []
+
+
 ROUTES = (
     "env; export -p; set",
     "printenv OPENAI_API_KEY; echo ${OPENAI_API_KEY} $AWS_SECRET_ACCESS_KEY",
