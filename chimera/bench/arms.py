@@ -9,16 +9,18 @@ before it is sent, and never part a call from its result. What differs is what t
   newest five, two or one. Calls and reasoning stay, until they alone are too much: then the oldest turns go as well.
   Nothing is put back.
 - summary-...: a model writes a summary of all but the newest turns, and of the summary before. The model is scripted.
+- peer-...: the compactors of other agents, where they are installed.
 - ours-note, ours-mask: chimera's context manager in either mode.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from chimera.bench.peers import PEERS, installed
+from chimera.bench.shrunk import SUMMARY_HEAD, SUMMARY_SHARE, lines, outcome, size
 from chimera.bench.summarisers import SUMMARISERS, ScriptedSummariser
 from chimera.config import CompactionMode
 from chimera.core.compaction import Compaction, Compactor, compact
@@ -29,9 +31,10 @@ from chimera.core.model import Window
 from chimera.core.restoration import Restored
 from chimera.core.tokens import TokenCounter
 
+PEER = "peer-"
+PEER_SUMMARISER = "lossy"
+"""Writes the summaries of peers that want one."""
 _MASK_LAST = (10, 5, 2, 1)
-_SUMMARY_SHARE = 0.25
-"""Of the room: for the newest turns beside a summary, and as much again for the summary itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,7 @@ def leave(
     history: History, restored: Restored, budget: ContextBudget, room: Room, counter: TokenCounter, /
 ) -> Compaction:
     """Change nothing, so that the run ends where the window does."""
-    return _outcome(history, history, room)
+    return outcome(history, history, room)
 
 
 def truncate(
@@ -62,9 +65,9 @@ def truncate(
 ) -> Compaction:
     """Take out the oldest turns until the target is met."""
     turns = list(history.turns)
-    while len(turns) > 1 and _size(history, room, turns) > room.target:
+    while len(turns) > 1 and size(history, room, turns) > room.target:
         del turns[0]
-    return _outcome(history, replace(history, turns=tuple(turns)), room)
+    return outcome(history, replace(history, turns=tuple(turns)), room)
 
 
 def mask_old(
@@ -74,8 +77,8 @@ def mask_old(
     turns = history.turns
     for newest in _MASK_LAST:
         turns = (*(_masked(turn, counter) for turn in turns[:-newest]), *turns[-newest:])
-        if _size(history, room, turns) < room.trigger:
-            return _outcome(history, replace(history, turns=turns), room)
+        if size(history, room, turns) < room.trigger:
+            return outcome(history, replace(history, turns=turns), room)
     return truncate(replace(history, turns=turns), restored, budget, room, counter)
 
 
@@ -98,18 +101,18 @@ class Summarising:
     ) -> Compaction:
         """Shrink a history."""
         kept: list[Turn] = []
-        left = room.share(_SUMMARY_SHARE)
+        left = room.share(SUMMARY_SHARE)
         for turn in reversed(history.turns):
             left -= turn.tokens
             if kept and left < 0:
                 break
             kept.insert(0, turn)
         gone = history.turns[: len(history.turns) - len(kept)]
-        text = "\n".join([history.context, *(line for turn in gone for line in _lines(turn))])
+        text = "\n".join([history.context, *(line for turn in gone for line in lines(turn))])
         self.tokens_read += counter.text(text)
-        summary = self.summarise(text, room.share(_SUMMARY_SHARE), counter)
-        shorter = counter.with_context(history, f"Summary of earlier turns:\n{summary}" if summary else "")
-        return _outcome(history, replace(shorter, turns=tuple(kept)), room)
+        summary = self.summarise(text, room.share(SUMMARY_SHARE), counter)
+        shorter = counter.with_context(history, SUMMARY_HEAD + summary if summary else "")
+        return outcome(history, replace(shorter, turns=tuple(kept)), room)
 
 
 def arms(facts: Mapping[str, str], rules: Iterable[str] = ()) -> Mapping[str, Arm]:
@@ -125,38 +128,12 @@ def arms(facts: Mapping[str, str], rules: Iterable[str] = ()) -> Mapping[str, Ar
         ),
         Arm(name="ours-note", compactor=compact, mode="note"),
         Arm(name="ours-mask", compactor=compact, mode="mask"),
+        *(
+            Arm(name=f"{PEER}{name}", compactor=PEERS[name](SUMMARISERS[PEER_SUMMARISER](facts, rules)))
+            for name in installed()
+        ),
     ]
     return MappingProxyType({arm.name: arm for arm in found})
-
-
-def _size(history: History, room: Room, turns: Sequence[Turn]) -> int:
-    """Of the whole request with these turns in place of its own."""
-    return room.fixed - history.task_tokens + history.opening_tokens + sum(turn.tokens for turn in turns)
-
-
-def _outcome(before: History, after: History, room: Room) -> Compaction:
-    """What comes of an attempt: the shorter history if it fits below the trigger, else the one that went in."""
-    old, new = _size(before, room, before.turns), _size(after, room, after.turns)
-    changed = new < min(old, room.trigger)
-    result = after if changed else before
-    masked = sum(turn.masked for turn in result.turns)
-    parts = {
-        "fixed": room.fixed,
-        "context": result.opening_tokens - result.task_tokens,
-        "turns": sum(turn.tokens for turn in result.turns),
-    }
-    return Compaction(
-        history=result,
-        changed=changed,
-        before=old,
-        after=new,
-        parts_before=parts,
-        parts=parts,
-        kept_turns=len(result.turns) - masked,
-        masked_turns=masked,
-        removed_turns=len(before.turns) - len(result.turns),
-        failure=None if changed else "tail",
-    )
 
 
 def _masked(turn: Turn, counter: TokenCounter) -> Turn:
@@ -169,12 +146,3 @@ def _placeholder(reply: Message) -> Message:
     line = f"[{len(reply.content.splitlines())} lines of output left out]"
     longer = reply.role == "tool" and len(line) < len(reply.content)
     return replace(reply, content=line, shows=()) if longer else reply
-
-
-def _lines(turn: Turn) -> Iterator[str]:
-    """What a summariser reads of a turn."""
-    yield turn.assistant.content
-    for call in turn.assistant.tool_calls:
-        arguments = json.loads(call.arguments)
-        yield f"called {call.name} {arguments.get('path') or arguments.get('command') or call.arguments}"
-    yield from (reply.content for reply in turn.replies)

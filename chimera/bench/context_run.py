@@ -21,6 +21,7 @@ from chimera.bench.generators.catalogue import GENERATORS
 from chimera.bench.generators.instance import Instance
 from chimera.bench.isolation import private_folder, search_path
 from chimera.bench.observed import ObservedModel
+from chimera.bench.peers import LangChain
 from chimera.bench.policies.policy import PolicyModel
 from chimera.bench.trajectory import past_of
 from chimera.core.agent import Agent
@@ -133,7 +134,7 @@ def play(cell: Cell) -> Outcome:
             )
             result = agent.run(instance.instruction, past_of(instance.past) if instance.past else None)
         passed = _passes(instance, desk)
-    read = arm.compactor.tokens_read if isinstance(arm.compactor, Summarising) else 0
+    read = arm.compactor.tokens_read if isinstance(arm.compactor, Summarising | LangChain) else 0
     return _outcome(cell, instance, model, result, passed=passed, read=read)
 
 

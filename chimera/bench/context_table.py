@@ -1,4 +1,4 @@
-"""What the outcomes of the context track come to: the table, the self-checks of the track, and the bars that ours must clear."""
+"""What the outcomes of the context track come to, as tables."""
 
 from __future__ import annotations
 
@@ -7,32 +7,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import mean, median
 
+from chimera.bench.arms import PEER
 from chimera.bench.context_run import INFINITE, Outcome
 from chimera.bench.context_track import (
     ANY_ARM,
     ARMS,
-    PERFECT,
-    PERFECT_TASKS,
+    PEER_ARMS,
+    PEER_WINDOWS,
     POLICIES,
+    SEEDS,
     SUMMARY_ARMS,
     SUMMARY_WINDOW,
-    WINDOWS,
 )
-from chimera.bench.generators.catalogue import GENERATORS
+from chimera.bench.peers import installed
 
 SUITES = ("context", "long")
 """What the bars are about."""
 OURS = ("ours-note", "ours-mask")
-_BAR_WINDOWS = tuple(window for window in WINDOWS if window <= 16_000)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """Something that must hold, whether it does, and the figures that say so."""
-
-    name: str
-    passed: bool
-    figures: str
 
 
 @dataclass(frozen=True)
@@ -52,15 +43,10 @@ class Report:
         parts.append(f"Prices and invariants, {' and '.join(SUITES)}:\n\n{self._prices()}")
         if self.of(arm=SUMMARY_ARMS[0]):
             parts.append(f"Summarisers at {SUMMARY_WINDOW:,} tokens, by policy:\n\n{self._summaries()}")
+        if any(self.of(arm=OURS[0], window=window, suites=SUITES) for window in PEER_WINDOWS):
+            head = f"Compactors of other agents, {' and '.join(SUITES)}, seed {SEEDS[0]}"
+            parts.append(f"{head}:\n\n{self._peers()}")
         return "\n\n".join(parts)
-
-    def bars(self) -> list[Bar]:
-        """The bars and self-checks that the outcomes at hand can say something about."""
-        return [
-            bar
-            for look in (_endless, _null, _monotone, _beats, _whole, _thrift, _forced)
-            for bar in look(self)
-        ]
 
     def of(
         self,
@@ -152,6 +138,33 @@ class Report:
         head = ["arm", *(name for name, _ in columns), "steps / no end", "tokens sent / no end"]
         return _markdown(head, rows)
 
+    def _peers(self) -> str:
+        """Peers beside our baselines: the same runs for all of them."""
+        here = {f"{PEER}{name}": version for name, version in installed().items()}
+        rows = []
+        for arm in ("truncate", "mask-10", "summary-lossy", *PEER_ARMS, OURS[0]):
+            found = {
+                window: [o for o in self.of(arm=arm, window=window, suites=SUITES) if o.cell.seed == SEEDS[0]]
+                for window in PEER_WINDOWS
+            }
+            counts = [f"{sum(o.solved for o in one)}/{len(one)}" if one else "-" for one in found.values()]
+            played = [o for one in found.values() for o in one]
+            name = f"{arm} {here[arm]}" if arm in here else arm
+            if not played:
+                rows.append([name, "not installed" if arm in PEER_ARMS else "not played", *["-"] * 4])
+                continue
+            rows.append(
+                [
+                    name,
+                    *counts,
+                    _ratio(played, lambda o: 100 * o.rewrites, lambda o: o.steps),
+                    f"{sum(o.stop_reason == 'cannot_shrink' for o in played)}/{len(played)}",
+                    f"{sum(o.false_done for o in played)}/{len(played)}",
+                ]
+            )
+        windows = [f"{window // 1000}k" for window in PEER_WINDOWS]
+        return _markdown(["arm", *windows, "rewrites / 100 steps", "stuck", "false done"], rows)
+
     def _summaries(self) -> str:
         policies = ("recall", "rereader", "obedient")
         rows = []
@@ -166,100 +179,6 @@ class Report:
                 row.append(f"{sum(o.solved for o in found)}/{len(found)}" if found else "-")
             rows.append(row)
         return _markdown(["arm", *policies], rows)
-
-
-def _endless(report: Report) -> Iterable[Bar]:
-    found = report.of(arm=ANY_ARM)
-    if found:
-        missed = sorted({f"{o.cell.task}/{o.cell.policy}/{o.cell.seed}" for o in found if not o.solved})
-        yield Bar(
-            name="without an end of the window every policy solves every task",
-            passed=not missed,
-            figures=f"{len(found) - len(missed)} of {len(found)}"
-            + (f"; not {', '.join(missed)}" if missed else ""),
-        )
-
-
-def _null(report: Report) -> Iterable[Bar]:
-    for window in (w for w in _BAR_WINDOWS if w <= 8_000):
-        share = report.share("none", window, ("context",))
-        if share is not None:
-            yield Bar(
-                name=f"without compaction the suite context cannot be done in {window:,} tokens",
-                passed=share <= 0.05,
-                figures=f"{share:.0%} solved",
-            )
-
-
-def _monotone(report: Report) -> Iterable[Bar]:
-    perfect = [o for o in report.of(arm=PERFECT, policy="recall") if o.cell.task in PERFECT_TASKS]
-    windows = sorted({outcome.cell.window for outcome in perfect})
-    if len(windows) > 1:
-        solved = [sum(o.solved for o in perfect if o.cell.window == window) for window in windows]
-        yield Bar(
-            name="with a perfect summary a larger window never solves less",
-            passed=solved == sorted(solved),
-            figures=", ".join(f"{w // 1000}k {count}" for w, count in zip(windows, solved, strict=True)),
-        )
-
-
-def _beats(report: Report) -> Iterable[Bar]:
-    for window in _BAR_WINDOWS:
-        shares = {arm: report.share(arm, window, SUITES) for arm in ("truncate", "mask-10", *OURS)}
-        known = {arm: share for arm, share in shares.items() if share is not None}
-        if len(known) == len(shares):
-            best = max(known[arm] for arm in OURS)
-            yield Bar(
-                name=f"in {window:,} tokens ours solves more than truncate and mask-10",
-                passed=best > max(known["truncate"], known["mask-10"]),
-                figures=", ".join(f"{arm} {share:.0%}" for arm, share in known.items()),
-            )
-
-
-def _whole(report: Report) -> Iterable[Bar]:
-    ours = [outcome for arm in OURS for outcome in report.of(arm=arm)]
-    if ours:
-        faults = {
-            name: sum(getattr(outcome, name) for outcome in ours)
-            for name in ("task_missing", "rules_missing", "orphans", "over_window")
-        }
-        yield Bar(
-            name="ours keeps task and rules in every request, no orphans, none over the window",
-            passed=not any(faults.values()),
-            figures=", ".join(f"{name} {count}" for name, count in faults.items()),
-        )
-
-
-def _thrift(report: Report) -> Iterable[Bar]:
-    for arm in OURS:
-        sent = {w: ratio for w in _BAR_WINDOWS if (ratio := report.resent(arm, w)) is not None}
-        if sent:
-            yield Bar(
-                name=f"{arm} sends at most half of the tokens that no compaction sends",
-                passed=max(sent.values()) <= 0.5,
-                figures=", ".join(f"{window // 1000}k {ratio:.2f}" for window, ratio in sent.items()),
-            )
-
-
-def _forced(report: Report) -> Iterable[Bar]:
-    """Each task takes three times its window without compaction, and compacts as often as it declares."""
-    for name in POLICIES:
-        endless = [o for o in report.of(arm=ANY_ARM, suites=SUITES) if o.cell.task == name]
-        if not endless:
-            continue
-        task = GENERATORS[name](endless[0].cell.seed)
-        least = min(outcome.peak for outcome in endless)
-        counts = [
-            o.compactions
-            for o in report.of(arm="ours-note", window=task.window)
-            if o.cell.task == name and o.solved
-        ]
-        yield Bar(
-            name=f"{name} forces its compactions",
-            passed=least >= 3 * task.window and (not counts or min(counts) >= task.min_compactions),
-            figures=f"peak {least:,} for a window of {task.window:,}; compactions at least "
-            f"{min(counts) if counts else 'unknown'}, {task.min_compactions} declared",
-        )
 
 
 def _of_main_table(found: list[Outcome]) -> list[Outcome]:

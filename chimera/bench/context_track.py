@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from chimera.bench.arms import PEER
 from chimera.bench.context_run import INFINITE, Cell, Outcome, play
+from chimera.bench.peers import PEERS, installed
 from chimera.bench.policies.mind import MINDS
 from chimera.errors import ConfigError
 
@@ -29,6 +31,8 @@ SUMMARY_ARMS = (
     *("summary-empty", "summary-inventing", "summary-poisoned"),
 )
 SUMMARY_WINDOW = 8_000
+PEER_ARMS = tuple(f"{PEER}{name}" for name in PEERS)
+PEER_WINDOWS = (8_000, 16_000)
 PERFECT = "summary-perfect"
 PERFECT_TASKS = ("relay-30", "exact-strings")
 """Where facts are all that counts."""
@@ -67,21 +71,19 @@ class Selection:
 
     tasks: Sequence[str] = tuple(POLICIES)
     policies: Sequence[str] = tuple(MINDS)
-    arms: Sequence[str] = (*ARMS, *SUMMARY_ARMS)
+    arms: Sequence[str] = (*ARMS, *SUMMARY_ARMS, *PEER_ARMS)
     windows: Sequence[int] = (*WINDOWS, INFINITE)
     seeds: Sequence[int] = SEEDS
 
     def __post_init__(self) -> None:
-        known = {"tasks": POLICIES, "policies": MINDS, "arms": (*ARMS, *SUMMARY_ARMS)}
+        known = {"tasks": POLICIES, "policies": MINDS, "arms": (*ARMS, *SUMMARY_ARMS, *PEER_ARMS)}
         for kind, names in known.items():
             if unknown := [name for name in getattr(self, kind) if name not in names]:
                 raise ConfigError(f"{kind}: {unknown[0]!r} is unknown; known: {', '.join(names)}")
 
     def cells(self) -> list[Cell]:
         """The runs, sorted."""
-        return sorted(
-            set(self._main()) | set(self._summaries()) | set(self._perfect()) | set(self._endless())
-        )
+        return sorted({*self._main(), *self._summaries(), *self._perfect(), *self._peers(), *self._endless()})
 
     def _main(self) -> Iterator[Cell]:
         for task, policy, seed in self._players():
@@ -102,6 +104,15 @@ class Selection:
         for task, policy, seed in self._players():
             if PERFECT in self.arms and task in PERFECT_TASKS and policy == "recall":
                 yield from (Cell(task, policy, PERFECT, w, seed) for w in self.windows if w != INFINITE)
+
+    def _peers(self) -> Iterator[Cell]:
+        """Those that are installed, where the main table is played with the first seed."""
+        here = {f"{PEER}{name}" for name in installed()}
+        for task, policy, seed in self._players():
+            for arm in here.intersection(self.arms):
+                for window in PEER_WINDOWS:
+                    if policy in POLICIES[task] and seed == SEEDS[0] and window in self.windows:
+                        yield Cell(task, policy, arm, window, seed)
 
     def _endless(self) -> Iterator[Cell]:
         if INFINITE in self.windows:

@@ -35,6 +35,10 @@ def context(  # noqa: PLR0913  (a command has the options it has)
         str, _names("N,N", "Of the tasks; 1000 and above draw from held-out families.")
     ] = "1,2,3",
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time [cores].")] = None,
+    peers: Annotated[
+        Path | None,
+        _names("DIR", "Also look here for other agents' compactors (pip install --target DIR ...)."),
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write every run as JSON, one a line.", rich_help_panel=OUTPUT),
@@ -47,9 +51,13 @@ def context(  # noqa: PLR0913  (a command has the options it has)
 
     Exit code: 0 every bar that could be judged holds, 1 one does not, 2 usage, 130 interrupted.
     """
+    from chimera.bench.context_bars import bars
     from chimera.bench.context_table import Report
     from chimera.bench.context_track import Selection, sweep
+    from chimera.bench.peers import add_folder
 
+    if peers is not None:
+        add_folder(peers.resolve())
     given: dict[str, Any] = {
         "tasks": tool_names(tasks),
         "policies": tool_names(policies),
@@ -71,19 +79,19 @@ def context(  # noqa: PLR0913  (a command has the options it has)
     report = Report(sweep(cells, workers=jobs or os.cpu_count() or 1, on_outcome=told))
     if save is not None:
         _save(report, save)
-    bars = report.bars()
+    judged = bars(report)
     if output_format == "json":
         output.json(
             {
                 "runs": len(report.outcomes),
                 "tables": report.table(),
-                "bars": [{"name": bar.name, "passed": bar.passed, "figures": bar.figures} for bar in bars],
+                "bars": [{"name": bar.name, "passed": bar.passed, "figures": bar.figures} for bar in judged],
             }
         )
     else:
-        lines = [f"{'holds' if bar.passed else 'FAILS'}: {bar.name} ({bar.figures})" for bar in bars]
+        lines = [f"{'holds' if bar.passed else 'FAILS'}: {bar.name} ({bar.figures})" for bar in judged]
         output.text("\n\n".join([report.table(), "\n".join(lines)]))
-    return 0 if all(bar.passed for bar in bars) else 1
+    return 0 if all(bar.passed for bar in judged) else 1
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:

@@ -8,11 +8,13 @@ from dataclasses import replace
 import pytest
 
 from chimera.bench.arms import arms
+from chimera.bench.context_bars import bars as context_bars
 from chimera.bench.context_run import INFINITE, Cell, Outcome, RememberingCounter, play
 from chimera.bench.context_table import Report
 from chimera.bench.context_track import ANY_ARM, POLICIES, Selection, sweep
 from chimera.bench.generators.catalogue import GENERATORS
 from chimera.bench.observed import legal
+from chimera.bench.peers import PEERS, installed
 from chimera.bench.policies.mind import MINDS
 from chimera.bench.policies.policy import PolicyModel, respond
 from chimera.bench.summarisers import SUMMARISERS
@@ -204,11 +206,48 @@ def test_the_same_run_gives_the_same_numbers(outcomes: dict[Cell, Outcome]) -> N
 @pytest.mark.xdist_group("context-track")
 def test_the_report_judges_what_it_has(outcomes: dict[Cell, Outcome]) -> None:
     report = Report(list(outcomes.values()))
-    bars = {bar.name: bar for bar in report.bars()}
+    bars = {bar.name: bar for bar in context_bars(report)}
     assert bars["exact-strings forces its compactions"].passed
     assert bars["ours-note sends at most half of the tokens that no compaction sends"].passed
     assert "| ours-note | 1/1 |" in report.table()
     broken = Report([replace(outcome, orphans=1) for outcome in outcomes.values()])
-    kept = next(bar for bar in broken.bars() if bar.name.startswith("ours keeps task"))
+    kept = next(bar for bar in context_bars(broken) if bar.name.startswith("ours keeps task"))
     assert not kept.passed
     assert "orphans 3" in kept.figures
+
+
+def outcome_of(cell: Cell, *, solved: bool) -> Outcome:
+    counts = dict.fromkeys(
+        ("steps", "sent", "summariser", "cacheable", "peak", "compactions", "rewrites", "orphans"), 0
+    )
+    faults = dict.fromkeys(("over_window", "task_missing", "rules_missing"), 0)
+    return Outcome(
+        cell=cell,
+        suite="long",
+        solved=solved,
+        stop_reason="answered",
+        stop_detail=None,
+        false_done=not solved,
+        **counts,
+        **faults,
+    )
+
+
+@pytest.mark.parametrize(("lost", "holds"), [(5, True), (6, False)])
+def test_losing_to_another_arm_is_told_once_it_is_more_than_chance(lost: int, holds: bool) -> None:
+    found = [
+        outcome_of(Cell("wrap-once", "recall", arm, 8_000, seed), solved=arm == "mask-10" or seed >= lost)
+        for seed in range(12)
+        for arm in ("mask-10", "ours-note")
+    ]
+    bar = next(bar for bar in context_bars(Report(found)) if bar.name.startswith("ours-note loses"))
+    assert bar.passed == holds
+    assert holds or f"mask-10 in 8,000 tokens on long: {lost} to 0" in bar.figures
+
+
+def test_peers_that_are_not_here_are_listed_as_such() -> None:
+    missing = [name for name in PEERS if name not in installed()]
+    if not missing:
+        pytest.skip("all of them are here")
+    report = Report([outcome_of(Cell("wrap-once", "recall", "ours-note", 8_000, 1), solved=True)])
+    assert f"| peer-{missing[0]} | not installed |" in report.table()
