@@ -56,9 +56,9 @@ class _Plan:
     def mount(self, path: Path, access: Access) -> None:
         self.access[path] = "read" if "read" in (access, self.access.get(path)) else "write"
 
-    def pin(self) -> None:
-        """Keep the folders above everything that is mounted from being moved."""
-        places = [*self.access, *self.links]
+    def pin(self, more: Iterable[Path]) -> None:
+        """Keep the folders above everything that is mounted, and above `more`, from being moved."""
+        places = [*self.access, *self.links, *more]
         above = {p for place in places if place.is_relative_to(self.root) for p in place.parents}
         folders = sorted(p for p in above if p != self.root and p.is_relative_to(self.root))
         for folder in folders[:_PINNED_FOLDERS]:
@@ -66,7 +66,7 @@ class _Plan:
                 self.mount(folder, "write")
         if len(folders) > _PINNED_FOLDERS:
             self.missing.append(
-                f"only the first {_PINNED_FOLDERS} folders around nested repositories cannot be moved"
+                f"only {_PINNED_FOLDERS} folders around nested repositories and hidden files cannot be moved"
             )
 
     def arguments(self) -> Iterator[str]:
@@ -92,6 +92,8 @@ class GitGuard:
         self.root = root
         self.disarm: Callable[[Path, Iterable[Path]], list[str]] | None = None
         """Makes a repository harmless that a command made (its `.git`, and what is protected); says what was taken out."""
+        self.pinned: frozenset[Path] = frozenset()
+        """Files, real paths, that are mounted over otherwise: folders around them are kept from being moved as well."""
         self._allow_write = allow_write
         self._mounting = mounting
         self._watch = CheckoutWatch(root=root, limit=_WATCHED_FOLDERS)
@@ -147,7 +149,7 @@ class GitGuard:
                 f"git's files of nested repositories are protected only in the first {_WATCHED_FOLDERS:,} folders "
                 f"and {_PROTECTED_REPOSITORIES} repositories"
             )
-        plan.pin()
+        plan.pin(self.pinned)
         return plan
 
     def _after(self, plan: _Plan) -> None:

@@ -124,6 +124,8 @@ class Sandbox:
             return replace(self, missing=(*self.missing, *losses))
         if self.backend == "none":
             return self
+        if self.guard is not None:
+            self.guard.pinned |= {*masked}
         empty = [part for folder in hidden for part in ("--tmpfs", str(folder.resolve()))]
         fixed = [part for f in read_only for part in ("--ro-bind", str(f.resolve()), str(f.resolve()))]
         return replace(self, covers=(*self.covers, *empty, *fixed), masked=(*self.masked, *masked))

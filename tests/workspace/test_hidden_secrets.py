@@ -118,6 +118,27 @@ def test_no_command_reads_changes_or_moves_a_hidden_file(root: Path) -> None:
 
 
 @pytest.mark.usefixtures("bubblewrap")
+def test_no_command_moves_the_folder_of_a_hidden_file_to_where_the_next_reads_it(root: Path) -> None:
+    (root / "conf" / "deep").mkdir(parents=True)
+    (root / "conf" / "deep" / ".env").write_text(f"{CANARY}\n")
+    sandbox = open_sandbox(
+        "workspace-write",
+        root,
+        allow_net=False,
+        allow_git_write=False,
+        required=True,
+        environment=process_environment(),
+        backends=("bwrap",),
+    ).narrowed(masked=find_hidden_secrets(root, process_environment()).files)
+
+    confined(sandbox, root, "mkdir x; mv deploy d; mv conf/deep x/deep; mv conf c")
+    told = confined(sandbox, root, "cat d/* x/deep/.env */.env c/deep/.env conf/deep/.env").stdout
+
+    assert CANARY not in told
+    assert (root / "conf" / "deep" / ".env").is_file()
+
+
+@pytest.mark.usefixtures("bubblewrap")
 def test_a_file_that_has_gone_meanwhile_leaves_no_trace(root: Path) -> None:
     sandbox = open_sandbox(
         "workspace-write",
