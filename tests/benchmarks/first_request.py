@@ -1,6 +1,7 @@
-"""How long until the first request reaches the provider: chimera and, if its executable is given, mini-swe-agent.
+"""How long until the first request reaches the provider: chimera by both adapters, and mini-swe-agent if it is given.
 
-Both import litellm, which takes most of that time. Runs alternate, so that a busy machine slows both alike.
+The peer imports litellm, too, and is compared with the adapter that does. Runs alternate, so that a busy machine slows
+all alike.
 
     python -m tests.benchmarks.first_request --peer /path/to/mini --rounds 7
 
@@ -17,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -42,9 +44,11 @@ class Start:
 def main() -> int:
     """Measure, print a table, and return 1 if the peer was there first by more than the tolerance."""
     options = _options()
-    commands = {"chimera": lambda url, folder: _chimera(options.chimera, url, folder)}
+    commands: dict[str, Callable[[str, Path], list[str]]] = {
+        f"chimera {adapter}": partial(_chimera, options.chimera, adapter) for adapter in ("direct", "litellm")
+    }
     if options.peer and Path(options.peer).exists():
-        commands["mini-swe-agent"] = lambda url, folder: _peer(options.peer, url, folder)
+        commands["mini-swe-agent"] = partial(_peer, options.peer)
     starts: dict[str, list[Start]] = {name: [] for name in commands}
     for _ in range(options.rounds + 1):
         for name, command in commands.items():
@@ -54,15 +58,21 @@ def main() -> int:
         print(
             name, *(f"{column} {_spread(measured[1:], column)}" for column in ("wall_s", "cpu_s", "whole_s"))
         )
+    _ratios(starts, "chimera direct", "chimera litellm")
     if "mini-swe-agent" not in starts:
         print("no peer: give its executable with --peer")
         return 0
+    return int(_ratios(starts, "chimera litellm", "mini-swe-agent") > 1 + options.tolerance)
+
+
+def _ratios(starts: Mapping[str, list[Start]], name: str, other: str) -> float:
+    """Print how two compare, and return the ratio of their times by the clock."""
     ratios = {
-        column: _median(starts["chimera"], column) / _median(starts["mini-swe-agent"], column)
+        column: _median(starts[name], column) / _median(starts[other], column)
         for column in ("wall_s", "cpu_s")
     }
-    print("chimera / mini-swe-agent:", *(f"{name} {ratio:.3f}" for name, ratio in ratios.items()))
-    return int(ratios["wall_s"] > 1 + options.tolerance)
+    print(f"{name} / {other}:", *(f"{column} {ratio:.3f}" for column, ratio in ratios.items()))
+    return ratios["wall_s"]
 
 
 def _options() -> argparse.Namespace:
@@ -75,8 +85,8 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _chimera(program: str, url: str, folder: Path) -> list[str]:
-    server = ["--model", "openai/fake", "--api-base", url]
+def _chimera(program: str, adapter: str, url: str, folder: Path) -> list[str]:
+    server = ["--model", "openai/fake", "--api-base", url, "--adapter", adapter]
     safety = ["--mode", "yolo", "--sandbox", "danger-full-access"]
     return [program, "run", TASK, *server, "--workspace", str(folder), *safety, "-q"]
 
@@ -100,8 +110,7 @@ def _environment(home: Path) -> Mapping[str, str]:
     return {**process_environment(), **own}
 
 
-def _start(command: object) -> Start:
-    assert callable(command)
+def _start(command: Callable[[str, Path], list[str]]) -> Start:
     arrived: list[tuple[float, float]] = []
     process: list[subprocess.Popen[bytes]] = []
 

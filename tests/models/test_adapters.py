@@ -609,3 +609,12 @@ def test_a_model_is_asked_for_by_the_name_that_its_provider_knows(
     with Wire(adapter, [say("x")], name=name) as wire:
         wire.complete()
     assert wire.body["model"] == sent
+
+
+@pytest.mark.case("E2")
+@pytest.mark.parametrize("reason", ["error", "abort"])
+def test_a_reply_that_the_server_gave_up_is_no_answer(adapter: AdapterType, reason: str) -> None:
+    with Wire(adapter, [streamed(delta(content="half"), delta(reason))]) as wire:
+        with pytest.raises(ModelError, match=reason) as caught:
+            wire.complete()
+        assert caught.value.retryable

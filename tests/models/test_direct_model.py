@@ -100,15 +100,6 @@ def test_reasoning_goes_back_under_the_name_that_it_came_with() -> None:
     assert len(wire.told) == 1
 
 
-@pytest.mark.case("E2")
-@pytest.mark.parametrize("reason", ["error", "abort"])
-def test_a_reply_that_the_server_gave_up_is_no_answer(reason: str) -> None:
-    with Wire(DirectModel, [streamed(delta(content="half"), delta(reason))]) as wire:
-        with pytest.raises(ModelError, match=reason) as caught:
-            wire.complete()
-        assert caught.value.retryable
-
-
 def test_a_break_behind_the_finish_reason_does_no_harm() -> None:
     body = stream(delta("stop", content="whole"), done=False)
     with Wire(DirectModel, [Raw(body=body, content_type="text/event-stream", cut=True), say("next")]) as wire:
