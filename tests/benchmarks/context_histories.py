@@ -15,6 +15,7 @@ from typing import Any, Literal
 import chimera
 from chimera import prompts
 from chimera.cli.advertised import advertised_tools
+from chimera.config import Config
 from chimera.core.ledger import CommandRun, Fact, FileRead
 from chimera.core.messages import Message, ToolCall, assistant
 from chimera.core.outputs import ToolOutput
@@ -161,10 +162,12 @@ def generated(
             words += f" Noted: {fact}."
             facts.append(Planted(text=fact, step=number, place="reply"))
         made.append(Step(message=assistant(words, *calls_made), outputs=tuple(outputs)))
+    with advertised_tools(Config()) as advertised:
+        tools = tuple(tool.schema() for tool in advertised)
     return History(
         name=name,
         system=NATIVE.system(prompts.SYSTEM, ()),
-        tools=tuple(tool.schema() for tool in advertised_tools()),
+        tools=tools,
         task=TASK,
         steps=tuple(made),
         facts=tuple(facts),
