@@ -19,6 +19,11 @@ from chimera.workspace.paths import Workspace
 
 _EDITING_TOOLS = frozenset({"edit_file", "write_file"})
 
+_NEW_RULES = (
+    "By the ignore rules from before the run the workspace is too large to record, so those of now are obeyed: what they "
+    "hide is in no list of changes, and `chimera undo` does not cover it."
+)
+
 Author = Literal["run", "user", "unknown", "undo", "redo"]
 """Whose work lies between two snapshots. `unknown`: of a call that was cut short, or of the user after it."""
 
@@ -192,6 +197,8 @@ class Checkpoints:
             self._give_up(fault)
             return False
         self._names |= self._last.paths
+        if self._last.by_new_rules and _NEW_RULES not in self.notices:
+            self.notices.append(_NEW_RULES)
         mark = self._marks[-1] if self._marks else None
         return mark is None or (mark.tree, mark.annex) != (self._last.tree, self._last.annex)
 

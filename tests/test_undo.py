@@ -473,7 +473,7 @@ class TestWhatRulesExclude:
         workspace.run(shell("rm .gitignore; echo y > own"))
         outcome = workspace.undo()
         assert workspace.picture() == before
-        assert set(reasons(outcome)) == {".env", "venv/lib/x"}
+        assert not outcome.left
 
     def test_a_rule_that_the_run_added_hides_no_change_from_undo(self, workspace: Workspace) -> None:
         workspace.write("data", "d0\n")

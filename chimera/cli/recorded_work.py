@@ -61,7 +61,8 @@ def _now(shadow: ShadowRepository, run: RecordedRun, marks: list[Mark]) -> Mark 
 
     if not ends_in_a_call(run.events):
         return None
-    snapshot = shadow.snapshot(run_id=run.path.name)
+    known = shadow.trees().entries(marks[-1].tree)
+    snapshot = shadow.snapshot(run_id=run.path.name, also=known)
     fields = {"tree": snapshot.tree, "annex": snapshot.annex, "ignored": None, "step": marks[-1].step}
     return mark_of({**fields, "by": "run" if run.running else "unknown"}, marks[-1].part)
 

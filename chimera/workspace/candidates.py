@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from chimera.workspace.files import is_file
 from chimera.workspace.folders import scan_folders
 from chimera.workspace.git_folders import enclosing_checkout, git_folders
 from chimera.workspace.git_program import GitError, GitProgram
+from chimera.workspace.ignore_rules import IgnoreRules, rules_now, self_ignoring
 
 MAX_FILE_BYTES = 10 * 1024**2
 ANYTHING = b"/"
@@ -41,6 +42,8 @@ class Candidates:
     ignored: frozenset[bytes]
     """What the user's rules exclude, if it was asked for. A folder that is excluded as a whole ends in `/`."""
     total_bytes: int
+    rules: IgnoreRules
+    """Those that hold now, if what they exclude was asked for."""
 
 
 def find_candidates(
@@ -52,6 +55,7 @@ def find_candidates(
     excluded: Path,
     also: Iterable[bytes] = (),
     with_ignored: bool = False,
+    rules: IgnoreRules | None = None,
 ) -> Candidates:
     """The files below `root`, nothing below `excluded` included.
 
@@ -63,14 +67,20 @@ def find_candidates(
         excluded: a folder that is not part of the workspace.
         also: files to record even where the user's rules exclude them.
         with_ignored: look for what the rules exclude as well.
+        rules: hold instead of those of now. A folder that came since and ignores itself is omitted, and so is what new
+            repositories ignore.
 
     Raises:
         WorkspaceError: more than `at_most` files, or git fails.
     """
-    listing = _Listing(git=git, git_dir=git_dir, root=root, at_most=at_most, with_ignored=with_ignored)
+    listing = _Listing(
+        git=git, git_dir=git_dir, root=root, at_most=at_most, with_ignored=with_ignored, rules=rules
+    )
     listing.add_checkout(root)
-    listing.add_plain(also)
     base = os.fsencode(root) + b"/"
+    if rules is not None:
+        listing.leave_out(self_ignoring(base, listing.names, set(also)))
+    listing.add_plain(also)
     skipped = os.fsencode(excluded.relative_to(root)) + b"/" if excluded.is_relative_to(root) else b"//"
     names = sorted(name for name in listing.names if not name.startswith(skipped))
     files: dict[bytes, Stamp] = {}
@@ -95,9 +105,10 @@ def find_candidates(
         files=files,
         modes=modes,
         folders={f: bits for f, bits in scan.modes.items() if not (f + b"/").startswith(skipped)},
-        omitted=omitted | scan.left_out,
+        omitted={**omitted, **scan.left_out},
         ignored=frozenset(listing.ignored) - files.keys(),
         total_bytes=total,
+        rules=IgnoreRules(checkouts=listing.found_rules),
     )
 
 
@@ -115,11 +126,13 @@ class _Listing:
     root: Path
     at_most: int
     with_ignored: bool
+    rules: IgnoreRules | None
     names: set[bytes] = field(default_factory=set)
     ignored: set[bytes] = field(default_factory=set)
     omitted: dict[bytes, str] = field(default_factory=dict)
     checkouts: int = 0
     plain_folders: dict[bytes, bool] = field(default_factory=dict)
+    found_rules: dict[str, tuple[str, bytes]] = field(default_factory=dict)
 
     def add_checkout(self, place: Path) -> None:
         """The files of the checkout at `place`, at or below the root, and of those nested in it."""
@@ -128,16 +141,13 @@ class _Listing:
         top = enclosing_checkout(place) or place
         if top != place and self._is_ignored(top, place):
             top = place
-        nested = []
+        rules = self.rules.text(place, top) if self.rules is not None else None
         prefix = _prefix(top, self.root)
-        for name in self._unknown(top, place):
-            if name.endswith(b"/"):
-                nested.append(top / os.fsdecode(name))
-            else:
-                self.names.add(prefix(name))
-        self._add_tracked(top, place, prefix)
-        if self.with_ignored:
-            self._add_ignored(top, place, prefix)
+        unknown = self._unknown(top, place, rules)
+        nested = [top / os.fsdecode(name) for name in unknown if name.endswith(b"/")]
+        names = {name for name in unknown if not name.endswith(b"/")} | self._tracked_within(top, place)
+        self.names.update(map(prefix, names))
+        self._add_ignored(top, place, rules, names)
         if len(self.names) > self.at_most:
             raise WorkspaceError(
                 f"the workspace {str(self.root)!r} holds more than {self.at_most:,} files outside ignored folders; "
@@ -151,18 +161,44 @@ class _Listing:
                     "one nested repository too many"
                 )
 
-    def _add_tracked(self, top: Path, place: Path, prefix: Callable[[bytes], bytes]) -> None:
+    def _tracked_within(self, top: Path, place: Path) -> set[bytes]:
         above, within = os.fsencode(top) + b"/", os.fsencode(place) + b"/"
-        for name in self._tracked(top):
-            path = above + name
-            if path.startswith(within) and self._is_plain(path):
-                self.names.add(prefix(name))
+        return {
+            name
+            for name in self._tracked(top)
+            if (above + name).startswith(within) and self._is_plain(above + name)
+        }
 
-    def _add_ignored(self, top: Path, place: Path, prefix: Callable[[bytes], bytes]) -> None:
+    def _add_ignored(self, top: Path, place: Path, rules: bytes | None, names: set[bytes]) -> None:
+        is_new = rules is None and self.rules is not None
+        if not self.with_ignored and not is_new:
+            return
+        prefix = _prefix(top, self.root)
         try:
-            self.ignored.update(map(prefix, self._unknown(top, place, "--ignored", "--directory")))
+            ignored = set(self._unknown(top, place, rules, "--ignored", "--directory"))
+            self.ignored.update(map(prefix, ignored))
         except GitError:  # too many to list: anything may have been there
+            ignored = set()
             self.ignored.add(ANYTHING)
+        if is_new:
+            self.omitted |= dict.fromkeys(map(prefix, ignored), "ignored by a repository that came since")
+        elif self.rules is None:
+            text = rules_now(top, self._general_rules(top), names, ignored)
+            self.found_rules[os.fspath(place)] = (os.fspath(top), text)
+
+    def _general_rules(self, top: Path) -> list[Path]:
+        """Files with rules for all of a repository, the weakest first."""
+        found = [rules] if (rules := users_rules(self.git, top)) else []
+        folders = git_folders(top)
+        if folders is not None and is_file(folders.common / "info" / "exclude"):
+            found.append(folders.common / "info" / "exclude")
+        return found
+
+    def leave_out(self, folders: Collection[bytes]) -> None:
+        """Leave folders out, each with `/` at its end."""
+        self.omitted |= dict.fromkeys(folders, "it ignores itself")
+        if folders:
+            self.names = {name for name in self.names if not name.startswith(tuple(folders))}
 
     def add_plain(self, names: Iterable[bytes]) -> None:
         """Add names that the rules may exclude, unless a link on the way leads elsewhere."""
@@ -176,15 +212,17 @@ class _Listing:
             self.plain_folders[folder] = os.path.realpath(folder) == folder
         return self.plain_folders[folder]
 
-    def _unknown(self, top: Path, place: Path, *options: str) -> list[bytes]:
+    def _unknown(self, top: Path, place: Path, rules: bytes | None, *options: str) -> list[bytes]:
         """With an index that does not exist every file is unknown. A nested repository is one name that ends in `/`."""
         arguments = [f"--git-dir={self.git_dir}", f"--work-tree={top}", "-c", "core.bare=false"]
-        if rules := users_rules(self.git, top):
-            arguments += ["-c", f"core.excludesFile={rules}"]
-        arguments += ["ls-files", "-z", "--others", "--exclude-standard", *options]
-        folders = git_folders(top)
-        if folders is not None and is_file(folders.common / "info" / "exclude"):
-            arguments.append(f"--exclude-from={folders.common / 'info' / 'exclude'}")
+        listing = ["ls-files", "-z", "--others", *options]
+        if rules is not None:
+            place_of_rules = self.git_dir / "rules.tmp"
+            place_of_rules.write_bytes(rules)
+            arguments += [*listing, f"--exclude-from={place_of_rules}"]
+        else:
+            arguments += [*listing, "--exclude-standard"]
+            arguments += [f"--exclude-from={path}" for path in self._general_rules(top)]
         if place != top:
             arguments += ["--", f":(literal){place.relative_to(top).as_posix()}/"]
         git = self.git.with_index(self.git_dir / "no-index")

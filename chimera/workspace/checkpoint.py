@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +19,15 @@ from chimera.errors import WorkspaceError
 from chimera.workspace.annex import Annex, keep_annex
 from chimera.workspace.candidates import Candidates, Stamp, find_candidates, shown_name
 from chimera.workspace.git_program import GitError, GitProgram, find_git
+from chimera.workspace.ignore_rules import IgnoreRules
 from chimera.workspace.trees import Entry, Trees, check_id
 
 MAX_FILES = 50_000
 MAX_TOTAL_BYTES = 2 * 1024**3
 QUOTA_BYTES = 2 * 1024**3
 """What the snapshots of one workspace may take on disk before those of its oldest runs go."""
+_RULES = "rules"
+"""Beside the annexes of a run: the ignore rules of its first snapshot."""
 # Longest step of the clock that a file system stamps changes with.
 _CLOCK_STEP_NS = 1_000_000_000
 # Each clause undoes one way in which attributes of the repository make git change bytes or run a program.
@@ -47,6 +50,8 @@ class Snapshot:
     """Name of what goes with the tree, for a snapshot that belongs to a run."""
     ignored: str | None = None
     """Name of an annex of its own that lists what rules excluded, if it was asked for."""
+    by_new_rules: bool = False
+    """By the rules of the run's first snapshot this one would have been too large, so the rules of now were obeyed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,26 +87,14 @@ class ShadowRepository:
         """Record every tracked and untracked file; files that the user's rules ignore are not part of it.
 
         Args:
-            run_id: keep the tree and its annex until the snapshots of this run are dropped.
+            run_id: keep the tree and its annex until the snapshots of this run are dropped. The rules are those of its
+                first snapshot that was taken `with_ignored`.
             also: files to record although rules ignore them.
             with_ignored: list in an annex of its own which files the rules ignore; for a snapshot of a run.
         """
         git = find_git(process_environment(), outside=self._root)
         with self._prepared(git):
-            found = find_candidates(
-                git,
-                self._git_dir,
-                self._root,
-                at_most=self._max_files,
-                excluded=self._state_dir,
-                also=also,
-                with_ignored=with_ignored,
-            )
-            if found.total_bytes > MAX_TOTAL_BYTES:
-                raise WorkspaceError(
-                    f"the workspace {str(self._root)!r} holds {found.total_bytes:,} bytes outside ignored folders, too "
-                    f"much to record (at most {MAX_TOTAL_BYTES:,}); ignore what git need not see"
-                )
+            found, by_new_rules = self._candidates(git, run_id, also, with_ignored)
             try:
                 tree = self._record(git, found.files)
             except GitError:
@@ -121,6 +114,7 @@ class ShadowRepository:
             paths=frozenset(found.files),
             annex=annex,
             ignored=ignored,
+            by_new_rules=by_new_rules,
         )
 
     def graft(
@@ -175,6 +169,41 @@ class ShadowRepository:
     def diff(self, before: str, after: str) -> str:
         """The unified patch from one tree to the other; bytes that are not UTF-8 become U+FFFD."""
         return self._compare(before, after, "--patch", "--no-color").decode("utf-8", "replace")
+
+    def _candidates(
+        self, git: GitProgram, run_id: str | None, also: Iterable[bytes], with_ignored: bool
+    ) -> tuple[Candidates, bool]:
+        """What to record, and whether the rules of now had to be obeyed instead of those of the first snapshot."""
+        kept = None if run_id is None else Trees(git=git, git_dir=self._git_dir).annexes(run_id) / _RULES
+        rules = None if kept is None else IgnoreRules.load(kept)
+        also = tuple(also)
+        if rules is not None:
+            with suppress(WorkspaceError):
+                return self._find(git, also, with_ignored, rules), False
+        found = self._find(git, also, with_ignored, None)
+        if kept is not None and rules is None and with_ignored:
+            found.rules.keep(kept)
+        return found, rules is not None
+
+    def _find(
+        self, git: GitProgram, also: Iterable[bytes], with_ignored: bool, rules: IgnoreRules | None
+    ) -> Candidates:
+        found = find_candidates(
+            git,
+            self._git_dir,
+            self._root,
+            at_most=self._max_files,
+            excluded=self._state_dir,
+            also=also,
+            with_ignored=with_ignored,
+            rules=rules,
+        )
+        if found.total_bytes > MAX_TOTAL_BYTES:
+            raise WorkspaceError(
+                f"the workspace {str(self._root)!r} holds {found.total_bytes:,} bytes outside ignored folders, too much to "
+                f"record (at most {MAX_TOTAL_BYTES:,}); ignore what git need not see"
+            )
+        return found
 
     @property
     def _index(self) -> Path:
