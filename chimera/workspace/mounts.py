@@ -60,12 +60,12 @@ def plan_mounts(
 ) -> Mounts:
     """The view of commands in `workspace`, a real path."""
     missing: list[str] = []
-    homes = [home for home in _homes(environment) if _can_hide(home, workspace, missing)]
+    homes = [home for home in homes_of(environment) if _can_hide(home, workspace, missing)]
     hidden = [real for folder in _TEMPORARY_FOLDERS if is_folder(real := real_path(Path(folder)))]
     arguments = [part for folder in dict.fromkeys([*hidden, *homes]) for part in ("--tmpfs", str(folder))]
     for home in homes:
         arguments += ["--dir", str(home / ".cache")]
-    arguments += _shown(_toolchains(homes, environment), hidden=[*hidden, *homes])
+    arguments += _shown(toolchains(homes, environment), hidden=[*hidden, *homes])
     if allow_net:
         arguments += _name_resolution()
     if (checkout := enclosing_checkout(workspace)) and checkout != workspace:
@@ -75,7 +75,7 @@ def plan_mounts(
     return Mounts(arguments=tuple(arguments), missing=tuple(missing))
 
 
-def _homes(environment: Mapping[str, str]) -> list[Path]:
+def homes_of(environment: Mapping[str, str]) -> list[Path]:
     """The home in the environment and the one of the account: both hold keys."""
     homes = [environment.get("HOME", "")]
     with suppress(KeyError):  # a container may run under a user id without an account
@@ -95,7 +95,8 @@ def _can_hide(home: Path, workspace: Path, missing: list[str]) -> bool:
     return True
 
 
-def _toolchains(homes: Iterable[Path], environment: Mapping[str, str]) -> Iterator[Path]:
+def toolchains(homes: Iterable[Path], environment: Mapping[str, str]) -> Iterator[Path]:
+    """Where languages keep their programs and libraries, whether such folders exist or not."""
     for home in homes:
         yield from (home / name for name in _TOOLCHAINS)
     yield from (
@@ -117,8 +118,13 @@ def _shown(folders: Iterable[Path], *, hidden: list[Path]) -> Iterator[str]:
             yield from _covered_secrets(place)
 
 
+def toolchain_secrets(toolchain: Path) -> list[Path]:
+    """What in the folder of a toolchain may hold keys."""
+    return [toolchain / name for name in _TOOLCHAIN_SECRETS]
+
+
 def _covered_secrets(toolchain: Path) -> Iterator[str]:
-    for secret in (toolchain / name for name in _TOOLCHAIN_SECRETS):
+    for secret in toolchain_secrets(toolchain):
         if is_file(secret):
             yield from ("--ro-bind", os.devnull, str(secret))
         elif is_folder(secret):

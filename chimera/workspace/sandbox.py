@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Literal
 
 from chimera.config import SandboxLevel
 from chimera.errors import SandboxUnavailableError
+from chimera.workspace.advice import how_to_get_one
 from chimera.workspace.environment import child_environment
 from chimera.workspace.files import is_file, real_path
 from chimera.workspace.git_guard import GitGuard
@@ -20,15 +22,17 @@ from chimera.workspace.landlock import interpreter_inside, landlock_abi, plan_la
 from chimera.workspace.limits import limiting_shell
 from chimera.workspace.mounts import Mounts, plan_mounts
 from chimera.workspace.programs import find_program
+from chimera.workspace.seatbelt import PROGRAM, plan_seatbelt, rule
 from chimera.workspace.seccomp import system_call_filter
 
-SandboxBackend = Literal["bwrap", "landlock", "none"]
-BACKENDS: tuple[SandboxBackend, ...] = ("bwrap", "landlock")
-"""The best one first."""
+SandboxBackend = Literal["bwrap", "landlock", "seatbelt", "none"]
+BACKENDS: tuple[SandboxBackend, ...] = (
+    ("seatbelt",) if platform.system() == "Darwin" else ("bwrap", "landlock")
+)
+"""Those of this system, the best one first."""
 TRUSTED_PATH = "/usr/bin:/bin:/usr/local/bin"
 _PROBE_TIMEOUT_S = 20.0
 _NAMED_FILES = 5
-_APPARMOR_SWITCH = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,17 +130,32 @@ class Sandbox:
             return self
         if self.guard is not None:
             self.guard.pinned |= {*masked}
+        if self.backend == "seatbelt":
+            return self._with_rules(
+                *(rule("deny file-read* file-write*", "subpath", folder.resolve()) for folder in hidden),
+                *(rule("deny file-write*", "subpath", folder.resolve()) for folder in read_only),
+                *(rule("deny file-read* file-write*", "literal", file) for file in masked),
+            )
         empty = [part for folder in hidden for part in ("--tmpfs", str(folder.resolve()))]
         fixed = [part for f in read_only for part in ("--ro-bind", str(f.resolve()), str(f.resolve()))]
         return replace(self, covers=(*self.covers, *empty, *fixed), masked=(*self.masked, *masked))
 
+    def _with_rules(self, *rules: str) -> Sandbox:
+        """The same with rules at the end of the profile, where they count most."""
+        *before, profile = self.prefix
+        return replace(self, prefix=(*before, "\n".join((profile, *rules))))
+
     @property
     def needs_scratch(self) -> bool:
         """Whether commands have no temporary folder until `with_scratch` gives them one."""
-        return self.backend == "landlock"
+        return self.backend in {"landlock", "seatbelt"}
 
     def with_scratch(self, folder: Path) -> Sandbox:
         """The same with an existing folder, a real path, for temporary files and caches."""
+        if self.backend == "seatbelt":
+            variables = (f"TMPDIR={folder}", f"XDG_CACHE_HOME={folder / '.cache'}")
+            allowed = self._with_rules(rule("allow file-read* file-write*", "subpath", folder))
+            return replace(allowed, inner=("/usr/bin/env", *variables, *self.inner))
         return replace(self, prefix=(*self.prefix, f"tmp={folder}"))
 
 
@@ -209,13 +228,13 @@ def open_sandbox(
     )
     reasons: list[str] = []
     for backend in backends:
-        opened = _open_landlock(wish) if backend == "landlock" else _open_bwrap(wish)
+        opened = _OPENERS[backend](wish)
         if isinstance(opened, Sandbox):
             return opened
         reasons.append(opened)
     reason = "; ".join(reasons)
     if required:
-        raise SandboxUnavailableError(_how_to_get_one(reason))
+        raise SandboxUnavailableError(how_to_get_one(reason))
     return Sandbox(level=level, backend="none", missing=(f"commands run unconfined: {reason}",))
 
 
@@ -292,6 +311,37 @@ def _open_landlock(wish: _Wish) -> Sandbox | str:
     return sandbox if fault is None else f"Landlock does not work here: {fault}"
 
 
+def _open_seatbelt(wish: _Wish) -> Sandbox | str:
+    """The sandbox, or why there is none."""
+    program = find_program(PROGRAM, wish.trusted_path, outside=wish.root)
+    if program is None:
+        return f"{PROGRAM} was not found in {wish.trusted_path}"
+    plan = plan_seatbelt(
+        wish.root,
+        writable=wish.writable,
+        allow_net=wish.allow_net,
+        allow_git_write=wish.allow_git_write,
+        environment=wish.environment,
+    )
+    sandbox = Sandbox(
+        level=wish.level,
+        backend="seatbelt",
+        missing=plan.missing,
+        prefix=(str(program), "-p", plan.profile),
+        inner=limiting_shell(),
+        guard=wish.guard(mounting=False),
+    )
+    fault = _probe(sandbox, wish) or _writes_outside(sandbox, wish)
+    return sandbox if fault is None else f"{program} does not work here: {fault}"
+
+
+_OPENERS: Mapping[SandboxBackend, Callable[[_Wish], Sandbox | str]] = {
+    "bwrap": _open_bwrap,
+    "landlock": _open_landlock,
+    "seatbelt": _open_seatbelt,
+}
+
+
 def _namespaces(variant: _Variant, *, allow_net: bool) -> list[str]:
     # Without a user namespace of its own and without dropping capabilities, a command of root could remount everything
     # writable.
@@ -308,12 +358,21 @@ def _view(variant: _Variant, mounts: Mounts) -> list[str]:
     return ["--ro-bind", "/", "/", "--dev", "/dev", *proc, *mounts.arguments]
 
 
-def _probe(sandbox: Sandbox, wish: _Wish) -> str | None:
+def _writes_outside(sandbox: Sandbox, wish: _Wish) -> str | None:
+    """Why it is no sandbox, found out at a file that must not change; None if it is one."""
+    with tempfile.TemporaryDirectory() as folder:
+        victim = Path(folder).resolve() / "victim"
+        victim.write_bytes(b"")
+        _probe(sandbox, wish, ["sh", "-c", 'echo x > "$0"', str(victim)])
+        return "commands write outside the workspace" if victim.read_bytes() else None
+
+
+def _probe(sandbox: Sandbox, wish: _Wish, command: Sequence[str] = ("true",)) -> str | None:
     """Why a command cannot be run this way, or None if it can."""
     if sandbox.guard is not None:
         sandbox = replace(sandbox, guard=None, covers=sandbox.guard.arguments)
     try:
-        with sandbox.confine(["true"]) as confined:
+        with sandbox.confine(command) as confined:
             done = subprocess.run(
                 confined.arguments,
                 cwd=wish.root,
@@ -332,29 +391,3 @@ def _probe(sandbox: Sandbox, wish: _Wish) -> str | None:
         return None
     text = done.stderr.decode("utf-8", "replace").strip()
     return text.splitlines()[-1] if text else f"a trial ended with exit code {done.returncode}"
-
-
-def _how_to_get_one(reason: str) -> str:
-    if not sys.platform.startswith("linux"):
-        way = "commands can be confined on Linux only for now"
-    elif _apparmor_forbids():
-        way = (
-            "AppArmor forbids user namespaces on this system (kernel.apparmor_restrict_unprivileged_userns = 1); "
-            "give bwrap an AppArmor profile that allows `userns`, or set that switch to 0"
-        )
-    else:
-        way = (
-            "install bubblewrap (`apt install bubblewrap`, `dnf install bubblewrap` or `pacman -S bubblewrap`); "
-            "in a container it also needs permission to create user namespaces"
-        )
-    return (
-        f"no sandbox for commands: {reason}. To get one: {way}. "
-        "To run without, say so with --sandbox danger-full-access."
-    )
-
-
-def _apparmor_forbids() -> bool:
-    try:
-        return _APPARMOR_SWITCH.read_text(encoding="ascii").strip() == "1"
-    except OSError:
-        return False
