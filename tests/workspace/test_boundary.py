@@ -173,6 +173,20 @@ def test_t05_git_cannot_be_moved_away_and_made_anew(stage: Stage, request: pytes
     assert stage.tree(git) == before
 
 
+def test_t05_a_nested_repository_that_one_command_moves_is_not_the_nexts_to_write(
+    stage: Stage, request: pytest.FixtureRequest
+) -> None:
+    landlock_loses(request, stage, "rights on a folder cannot leave out a part of it")
+    nested = stage.workspace / "vendor" / "dep"
+    subprocess.run(["git", "init", "--quiet", str(nested)], check=True)
+    stage.give()
+    before = stage.tree(nested)
+
+    stage.run("mv vendor/dep vendor/dep2; mv vendor v", "for g in */*/.git; do echo x >> $g/config; done")
+
+    assert stage.tree(nested) == before
+
+
 def test_t07_twenty_commands_and_a_killed_one_leave_no_trace(stage: Stage) -> None:
     stage.play(
         "for _ in range(20): sh('true')\n"
