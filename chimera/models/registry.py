@@ -17,7 +17,8 @@ from typing import Any
 from chimera.core.messages import Usage
 
 _PRICE_MAP = "model_prices_and_context_window_backup.json"
-_MARGINS = ("", "    ")
+_MARGINS = (b"", b"    ")
+_MOST_ENTRY = 50_000
 _SPECIMEN = "sample_spec"
 _PROVIDER_LIST = "provider_endpoints_support_backup.json"
 _TIER = re.compile(r"_above_(\d+)k_tokens$")
@@ -66,6 +67,7 @@ class ModelFacts:
         return price
 
 
+@cache
 def facts(model: str) -> ModelFacts | None:
     """The entry of a model by its litellm name, with or without provider prefix; None where there is none.
 
@@ -111,18 +113,21 @@ def _positive(value: object) -> int | None:
 
 
 def _entry(name: str) -> Mapping[str, Any] | None:
-    """One entry, without reading the others: the whole map takes a tenth of a second."""
+    """One entry, without reading the others: the whole map takes a tenth of a second, and memory for the run."""
     if not name or name == _SPECIMEN:
         return None
-    text, key = _text(_PRICE_MAP), f"{json.dumps(name)}: {{"
-    at = text.find(key)
+    content, key = _content(_PRICE_MAP), f"{json.dumps(name)}: {{".encode()
+    at = content.find(key)
     # As the file is laid out, only names of the map stand so far to the left.
-    while at >= 0 and text[text.rfind("\n", 0, at) + 1 : at] not in _MARGINS:
-        at = text.find(key, at + 1)
+    while at >= 0 and content[content.rfind(b"\n", 0, at) + 1 : at] not in _MARGINS:
+        at = content.find(key, at + 1)
     if at < 0:
         return None
+    begin = at + len(key) - 1
     try:
-        entry, _ = json.JSONDecoder().raw_decode(text, at + len(key) - 1)
+        entry, _ = json.JSONDecoder().raw_decode(
+            content[begin : begin + _MOST_ENTRY].decode("utf-8", "replace")
+        )
     except ValueError:
         return None
     return entry if entry.get("mode") in _CHAT_MODES else None
@@ -139,19 +144,18 @@ def _entries() -> Mapping[str, Mapping[str, Any]]:
 
 def _read(name: str) -> Mapping[str, Any]:
     try:
-        value = json.loads(_text(name))
+        value = json.loads(_content(name))
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 
 
-@cache
-def _text(name: str) -> str:
+def _content(name: str) -> bytes:
     """A file that litellm ships; empty where there is none."""
     spec = importlib.util.find_spec("litellm")
     if spec is None or not spec.submodule_search_locations:
-        return ""
+        return b""
     try:
-        return Path(spec.submodule_search_locations[0], name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
+        return Path(spec.submodule_search_locations[0], name).read_bytes()
+    except OSError:
+        return b""
