@@ -49,6 +49,18 @@ class Recording:
     """What the user added before there was any completion."""
     steps: tuple[RecordedStep, ...]
 
+    @property
+    def lost(self) -> ToolCall | None:
+        """The call that had begun when the run was interrupted, and of which not even what it printed is recorded."""
+        for step in self.steps[-1:]:
+            calls = read_reply(step.completion).message.tool_calls
+            for call, begun, output, printed in zip(
+                calls, step.started, step.outputs, step.printed, strict=True
+            ):
+                if begun and output is None and printed is None:
+                    return call
+        return None
+
 
 def read_recording(path: Path) -> Recording:
     """The run in a run directory.
@@ -121,7 +133,7 @@ class _Reader:
                     self.steps.append(self._step(event))
                 case "message":
                     self._message(event)
-                case "tool_started" | "tool_finished" | "plan" if self.steps:
+                case "tool_started" | "tool_finished" | "tool_interrupted" | "plan" if self.steps:
                     self._tool_event(event)
                 case _:
                     pass
@@ -133,6 +145,7 @@ class _Reader:
             completion=completion,
             outputs=(None,) * count,
             started=(False,) * count,
+            printed=(None,) * count,
             ratio=_ratio(event["usage"], self._estimate),
         )
 
@@ -158,6 +171,8 @@ class _Reader:
             index = ids.index(event["id"])
             if event["type"] == "tool_started":
                 self.steps[-1] = replace(step, started=_put(step.started, index, True))
+            elif event["type"] == "tool_interrupted":
+                self.steps[-1] = replace(step, printed=_put(step.printed, index, _printed(event, self.path)))
             else:
                 output = replace(_output(event, self.path), plan=self._plan)
                 self._plan = None
@@ -208,6 +223,16 @@ def _output(event: Mapping[str, Any], path: Path) -> ToolOutput:
         kept=kept,
         facts=tuple(map(fact_of, event.get("facts", []))),
     )
+
+
+def _printed(event: Mapping[str, Any], path: Path) -> ToolOutput | None:
+    """What a call had printed that was interrupted; None where the file is not there any more."""
+    name = event["output_file"]
+    try:
+        text = _kept_text(path / "outputs" / name.rpartition("/")[2])
+    except OSError:
+        return None
+    return ToolOutput(text=text, digest=event["name"], ok=False, size=event["bytes"], kept=name)
 
 
 def _kept_text(file: Path) -> str:

@@ -35,7 +35,7 @@ from chimera.record.events import Emit, Event
 from chimera.record.known_secrets import make_redactor, without_secrets
 from chimera.record.redacted_events import RedactedEvents, redacted_result
 from chimera.record.run_directory import RunDirectory, new_run_id
-from chimera.recording import Recording
+from chimera.recording import Recording, read_recording
 from chimera.tools.approval import Ask, approval
 from chimera.tools.base import Tool, ToolSet
 from chimera.tools.default import default_tools
@@ -166,6 +166,7 @@ class Session:
 
     def resume(self, recording: Recording, message: str) -> RunResult:
         """Go on with what this record holds. What changed is counted from the start of its first part."""
+        recording = self._with_left_over(recording)
         checkpoints = Checkpoints(
             self.home,
             self.workspace.root,
@@ -182,6 +183,16 @@ class Session:
         return self._run(recording.task, past, checkpoints)
 
     def _run(self, task: str, past: Past | None, checkpoints: Checkpoints) -> RunResult:
+    def _with_left_over(self, recording: Recording) -> Recording:
+        """The recording with what a call had printed in which the run was killed: kept now, and in the record from now on."""
+        name, call = self.record.keep_left_over(), recording.lost
+        if name is None or call is None:
+            return recording
+        size = self.record.output(name).stat().st_size
+        about = {"step": len(recording.steps), "id": call.id, "name": call.name}
+        self.record.emit(Event("tool_interrupted", {**about, "bytes": size, "output_file": name}))
+        return read_recording(self.record.path)
+
         budget = make_budget(self.config, self.model, load_calibration(self.home, self.model.name))
         quoted = read_instructions(self.workspace.root, budget, self.record.redactor, TokenCounter())
         notices = tuple(filter(None, (*self._notices(), *quoted.notices, *checkpoints.notices)))

@@ -92,7 +92,7 @@ class Workspace:
             **options,
         }
         result = resume_run(None, "go on", **settings) if resume else chimera.run("do it", **settings)
-        assert result.stop_reason in {"answered", "max_steps"}, result
+        assert result.stop_reason in {"answered", "max_steps", "interrupted"}, result
         return result
 
     @property

@@ -165,7 +165,12 @@ def _step(span: list[Fields]) -> RecordedStep:
     said = [e for e in span if e["type"] == "message"]
     finished = [e for e in span if e["type"] == "tool_finished"]
     ended = {e.get("id") for e in finished}
-    cut_short = [e for e in span if e["type"] == "tool_started" and e.get("id") not in ended]
+    printed = {e.get("id"): e.get("output_file") for e in span if e["type"] == "tool_interrupted"}
+    cut_short = [
+        {**e, "printed": printed.get(e.get("id"))}
+        for e in span
+        if e["type"] == "tool_started" and e.get("id") not in ended
+    ]
     return RecordedStep(
         number=int(prompt.get("step", 0)),
         prompt=prompt,

@@ -130,7 +130,10 @@ def _show_step(page: Terminal, run: RecordedRun, step: RecordedStep, so_far: Seq
         if call["type"] == "tool_finished":
             page.line(*lines.call_line(call, page.columns))
         else:
-            page.line(("  ? ", "yellow"), f"{one_line(str(call.get('name')))}: no result is recorded")
+            printed = f"; what it had printed: {call['printed']}" if call.get("printed") else ""
+            page.line(
+                ("  ? ", "yellow"), f"{one_line(str(call.get('name')))}: no result is recorded{printed}"
+            )
 
 
 def _step_text(

@@ -242,7 +242,14 @@ class Agent:
     def _timed(self, state: RunState, call: ToolCall, run: Callable[[], ToolOutput]) -> ToolOutput:
         """Run something that has an output, and record the output: inline, or by name where it is long."""
         start = self.clock()
-        output = run()
+        try:
+            output = run()
+        except KeyboardInterrupt:
+            if name := self.files.keep_left_over():
+                size = self.files.output(name).stat().st_size
+                about = {"step": state.steps, "id": call.id, "name": call.name}
+                self._emit("tool_interrupted", **about, bytes=size, output_file=name)
+            raise
         duration_ms = round((self.clock() - start) * 1000)
         size = output.size if output.size is not None else len(output.text.encode())
         output = replace(output, size=size)

@@ -18,6 +18,7 @@ LOST = (
     "[The run was interrupted while this call was running. Its effect is unknown and it was not repeated: "
     "check what is there before you do it again.{changes}]"
 )
+PRINTED = "[What it had printed until then: all of it is in {name}.]"
 NOT_RUN = "[The run was interrupted before this call began. It was not run.]"
 
 
@@ -30,6 +31,8 @@ class RecordedStep:
     """One per call, in call order. None: no result was recorded, so the call is never run again."""
     started: tuple[bool, ...] = ()
     """Per call: whether it had begun."""
+    printed: tuple[ToolOutput | None, ...] = ()
+    """Per call: what it had printed when it was interrupted."""
     answer: str | None = None
     """The user message that the loop added after it: a nudge, a failed verification."""
     follow_up: str = ""
@@ -76,8 +79,10 @@ def recall(context: Context, state: RunState, past: Past) -> None:
         if reply.message.tool_calls:
             calls = reply.message.tool_calls
             outputs = [
-                output or _missing(call, begun, past.changes)
-                for call, output, begun in zip(calls, step.outputs, step.started, strict=True)
+                output or _missing(call, begun, past.changes, printed)
+                for call, output, begun, printed in zip(
+                    calls, step.outputs, step.started, step.printed, strict=True
+                )
             ]
             for output in outputs:
                 learn(state, output)
@@ -121,7 +126,12 @@ def _with_message(context: Context, turn: Turn, message: str) -> Turn:
     return context.counter.turn(turn.assistant, *turn.replies, user(message))
 
 
-def _missing(call: ToolCall, begun: bool, changes: str) -> ToolOutput:
+def _missing(call: ToolCall, begun: bool, changes: str, printed: ToolOutput | None) -> ToolOutput:
     text = LOST.format(changes=f" {changes}" if changes else "") if begun else NOT_RUN
     what = "interrupted, effect unknown" if begun else "not run"
-    return ToolOutput(text=text, digest=f"{call.name}: {what}", ok=False)
+    if printed is None:
+        return ToolOutput(text=text, digest=f"{call.name}: {what}", ok=False)
+    text = "\n".join((text, PRINTED.format(name=printed.kept), printed.text))
+    return ToolOutput(
+        text=text, digest=f"{call.name}: {what}", ok=False, size=printed.size, kept=printed.kept
+    )

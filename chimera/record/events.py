@@ -14,6 +14,7 @@ EventType = Literal[
     "completion",
     "tool_started",
     "tool_finished",
+    "tool_interrupted",
     "message",
     "compaction",
     "plan",
@@ -21,7 +22,8 @@ EventType = Literal[
     "warning",
     "run_finished",
 ]
-"""`text` is a piece of a reply as it arrives: shown, never recorded. `message` is a user message that the loop added
+"""`text` is a piece of a reply as it arrives: shown, never recorded. `tool_interrupted` names the file with what a call had
+printed that has no result. `message` is a user message that the loop added
 (a nudge, a failed verification)."""
 
 DURABLE: frozenset[EventType] = frozenset(

@@ -21,6 +21,7 @@ from chimera.errors import RecordError
 from chimera.record.damage import whole_fields
 from chimera.record.events import DURABLE, NOT_RECORDED, Event
 from chimera.record.redaction import Redactor
+from chimera.workspace.output_buffer import SPOOL_PREFIX
 
 RUNS = "runs"
 EVENTS = "events.jsonl"
@@ -87,6 +88,21 @@ class RunFiles:
         else:
             _write_private(target, text.encode())
         return f"@run/outputs/{target.name}"
+
+    def keep_left_over(self) -> str | None:
+        """Keep what the newest command had printed that was interrupted, without secrets, and return its name."""
+        name = None
+        for path in sorted(self.spool.glob(f"{SPOOL_PREFIX}*"), key=lambda path: path.stat().st_mtime_ns):
+            try:
+                self.redactor.file(path)
+                name = self.keep_output("", path)
+            except OSError:  # it goes with the folder rather than stays with what could not be taken out
+                continue
+        return name
+
+    def output(self, name: str) -> Path:
+        """The file with a kept output."""
+        return self.outputs / name.rpartition("/")[2]
 
 
 class RunDirectory(RunFiles):

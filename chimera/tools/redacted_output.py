@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from chimera.core.ledger import CommandRun, Fact
@@ -17,6 +18,8 @@ def redacted_output(output: ToolOutput, redactor: Redactor) -> ToolOutput:
             redactor.file(spool)
         except OSError:
             # It is gone rather than kept with what could not be taken out.
+            with suppress(OSError):
+                spool.unlink()
             spool = None
     return replace(
         output,

@@ -1,4 +1,7 @@
-"""The output of one command in bounded memory: whole while small, else head and tail, with the whole in a file."""
+"""The output of one command in bounded memory: whole while small, else head and tail, with the whole in a file.
+
+The file is written as the output comes, so that it outlives a run that is killed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from typing import BinaryIO
 
 HEAD_BYTES = TAIL_BYTES = 64 * 1024
 SPOOL_BYTES = 50 * 1024 * 1024
+SPOOL_PREFIX = "output-"
+"""Of the names of files for whole outputs."""
 # How far a cut moves to fall between two lines; without a line end there it falls between two characters.
 _CUT_SLACK = 4096
 
@@ -29,9 +34,11 @@ class OutputBuffer:
 
     def add(self, chunk: bytes) -> None:
         """Take the next bytes of the output."""
+        if not self.size:
+            self._open()
         self.size += len(chunk)
+        self._write(chunk)
         if self._cut:
-            self._write(chunk)
             self._tail += chunk
             if len(self._tail) > 2 * TAIL_BYTES:
                 del self._tail[:-TAIL_BYTES]
@@ -39,23 +46,26 @@ class OutputBuffer:
         self._head += chunk
         if len(self._head) > HEAD_BYTES + TAIL_BYTES:
             self._cut = True
-            self._open()
-            self._write(self._head)
             self._tail += self._head[HEAD_BYTES:]
             del self._head[HEAD_BYTES:]
 
     def finish(self) -> tuple[bytes, Path | None]:
         """The output, with a line in place of what was left out, and the file with the whole if there is one."""
-        if self._spool is not None:
-            self._close()
         if not self._cut:
+            self.discard()
             return bytes(self._head), None
+        self.leave()
         head, tail = _whole_end(bytes(self._head)), _whole_start(bytes(self._tail[-TAIL_BYTES:]))
         gap = f"[... {self.size - len(head) - len(tail):,} bytes left out here ...]\n".encode()
         return head + (b"" if head.endswith(b"\n") else b"\n") + gap + tail, self._path
 
+    def leave(self) -> None:
+        """Leave what came so far in the file, for whoever looks for it."""
+        if self._spool is not None:
+            self._close()
+
     def discard(self) -> None:
-        """Forget everything, the file too."""
+        """Forget the file."""
         spool, path, self._spool, self._path = self._spool, self._path, None, None
         # Where the disk is full, closing tries to write what is left, and fails again.
         with suppress(OSError):
@@ -68,17 +78,18 @@ class OutputBuffer:
     def _open(self) -> None:
         # A full or missing disk costs the whole output, never the command.
         try:
-            descriptor, name = tempfile.mkstemp(prefix="output-", suffix=".txt", dir=self._spool_dir)
+            descriptor, name = tempfile.mkstemp(prefix=SPOOL_PREFIX, suffix=".txt", dir=self._spool_dir)
         except OSError:
             return
         self._path = Path(name)
         self._spool = os.fdopen(descriptor, "wb")
 
-    def _write(self, chunk: bytes | bytearray) -> None:
+    def _write(self, chunk: bytes) -> None:
         if self._spool is None:
             return
         try:
             self._spool.write(chunk[: max(0, SPOOL_BYTES - self._spool.tell())])
+            self._spool.flush()
         except OSError:
             self.discard()
 

@@ -121,6 +121,9 @@ class CommandRunner:
                         min(began + timeout_s, self.ends_at),
                         lambda: self._family(process, first_tick),
                     )
+        except KeyboardInterrupt:
+            buffer.leave()
+            raise
         except BaseException:
             buffer.discard()
             raise
