@@ -182,7 +182,6 @@ class Session:
         )
         return self._run(recording.task, past, checkpoints)
 
-    def _run(self, task: str, past: Past | None, checkpoints: Checkpoints) -> RunResult:
     def _with_left_over(self, recording: Recording) -> Recording:
         """The recording with what a call had printed in which the run was killed: kept now, and in the record from now on."""
         name, call = self.record.keep_left_over(), recording.lost
@@ -193,6 +192,7 @@ class Session:
         self.record.emit(Event("tool_interrupted", {**about, "bytes": size, "output_file": name}))
         return read_recording(self.record.path)
 
+    def _run(self, task: str, past: Past | None, checkpoints: Checkpoints) -> RunResult:
         budget = make_budget(self.config, self.model, load_calibration(self.home, self.model.name))
         quoted = read_instructions(self.workspace.root, budget, self.record.redactor, TokenCounter())
         notices = tuple(filter(None, (*self._notices(), *quoted.notices, *checkpoints.notices)))
