@@ -94,6 +94,7 @@ def resume(
     emit: Emit | None = None,
     ask: Ask | None = None,
     state: Path | None = None,
+    compact: bool = False,
     **options: Any,
 ) -> RunResult:
     """Go on with an interrupted or finished run, in its own record, with its own settings and fresh limits.
@@ -107,6 +108,7 @@ def resume(
         emit: as for `run`.
         ask: as for `run`.
         state: as for `run`.
+        compact: shorten the history before the first request, however small it is.
         **options: settings that replace those of the run.
     """
     try:
@@ -123,7 +125,7 @@ def resume(
                 f"run {path.name} has its answer: say what is to be done next (chimera resume {path.name} MESSAGE)"
             )
         with _session(config, named, emit, ask=ask, state=state, earlier=path) as session:
-            return session.resume(recording, message.strip())
+            return session.resume(recording, message.strip(), compact=compact)
     except EXPECTED as fault:
         return RunResult.of_stop(stop_of(fault, options))
 

@@ -103,6 +103,14 @@ def check() -> None:
         raise Interrupted(_NAMES[_state.first])
 
 
+def go_on() -> bool:
+    """The signal stopped a part of the work and the process has more to do. False if it was asked more than once."""
+    if _state.bounded:
+        return False
+    _state.first, _state.waits = None, False
+    return True
+
+
 def seen() -> None:
     """The signal has reached those who end the run."""
     _state.waits = False

@@ -164,7 +164,7 @@ class Session:
         """Run the loop on a task, from its start or from steps of another record, and record its end, a crash included."""
         return self._run(task, past, Checkpoints(self.home, self.workspace.root, self.record.run_id))
 
-    def resume(self, recording: Recording, message: str) -> RunResult:
+    def resume(self, recording: Recording, message: str, *, compact: bool = False) -> RunResult:
         """Go on with what this record holds. What changed is counted from the start of its first part."""
         recording = self._with_left_over(recording)
         checkpoints = Checkpoints(
@@ -178,6 +178,7 @@ class Session:
             steps=recording.steps,
             first_message=recording.first_message,
             message=message,
+            compact=compact,
             changes=_lately_text(checkpoints.lately) if recording.marks else "",
         )
         return self._run(recording.task, past, checkpoints)

@@ -241,3 +241,17 @@ def test_a_refusal_right_after_the_newest_message_does_not_lose_it(home: Home) -
     assert result.answer == "ok"
     for request in requests:
         assert sum(m.content.count("SENTINEL-9 now this") for m in request.messages) == 1
+
+
+def test_a_history_can_be_shortened_on_the_way_long_before_the_trigger(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.run([*(call("shell", command=f"seq {n}00 {n}99") for n in range(1, 9)), text("First.")])
+    result, requests = home.resume([text("Second.")], "And now?", compact=True)
+    assert result.answer == "Second."
+    (event,) = [e for e in read_events(home.record) if e["type"] == "compaction"]
+    assert event["changed"]
+    assert event["after"] < 0.7 * event["before"] < 0.7 * 15_360
+    assert any("And now?" in message.content for message in requests[0].messages)
+    assert "seq 100 199" in requests[0].messages[1].content
+    small, _ = home.resume([text("Third.")], "More?", compact=True, window=200_000)
+    assert small.answer == "Third."

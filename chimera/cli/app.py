@@ -8,6 +8,7 @@ import typer
 
 from chimera import __version__
 from chimera.cli.bench_group import bench_app
+from chimera.cli.chat import chat
 from chimera.cli.completion import completion
 from chimera.cli.demo import demo
 from chimera.cli.diff import diff
@@ -48,6 +49,7 @@ def chimera(
 
 app.command(cls=GroupedCommand, short_help="Work on a task in this repository.")(run)
 app.command(cls=GroupedCommand, short_help="Go on with a run.")(resume)
+app.command(cls=GroupedCommand, short_help="Talk with the agent, in one context.")(chat)
 app.command(short_help="List the recorded runs.")(runs)
 app.command(short_help="Show a recorded run, step by step.")(show)
 app.command(short_help="Show what a run changed, as a patch.")(diff)

@@ -20,7 +20,7 @@ from chimera.workspace.environment import secret_variables
 
 HANDOVER = "_CHIMERA_HANDOVER"
 """Names the pipe: `DESCRIPTOR:INODE`. Whoever finds it set never starts over, so there is no loop."""
-COMMANDS = frozenset({"run", "resume", "bench"})
+COMMANDS = frozenset({"run", "resume", "chat", "bench"})
 _PIPE_BYTES = 1 << 20
 _PR_SET_DUMPABLE = 4
 

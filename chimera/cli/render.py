@@ -28,11 +28,13 @@ class Screen:
     Args:
         terminal: where to.
         verbose: with the parts of compactions and the end of every output.
+        introduced: model, window and place of the run have been shown.
     """
 
-    def __init__(self, terminal: Terminal, *, verbose: bool = False) -> None:
+    def __init__(self, terminal: Terminal, *, verbose: bool = False, introduced: bool = False) -> None:
         self._terminal = terminal
         self._verbose = verbose
+        self._introduced = introduced
         self.answer_shown = False
         """The text of the last reply without calls is on the screen."""
         self._budget = 1
@@ -67,6 +69,8 @@ class Screen:
 
     def _run_started(self, fields: Fields) -> None:
         self._budget, self._floor = fields["budget"], fields["floor"]["total"]
+        if self._introduced:
+            return
         self._terminal.line((f"chimera {fields.get('version', '')} · {one_line(fields['model'])}", "bold"))
         self._terminal.block(
             f"window {fields['window']:,} ({fields['window_source']}) · budget {self._budget:,} · "
@@ -162,6 +166,8 @@ class Screen:
         if self._held:
             self._reply(self._held)
             self._held = ""
+        if self._introduced and fields.get("source") == "user":
+            return
         first = one_line(str(fields["content"]).partition("\n")[0])
         self._terminal.block(f"told the model: {first}", indent=_INDENT, style="yellow")
 

@@ -198,7 +198,7 @@ def show_run(output: Output, start: Callable[..., RunResult], *, quiet: bool) ->
             screen(event)
 
     with screen.waiting if screen is not None else nullcontext():
-        result = start(emit=emit, ask=_asker(output))
+        result = start(emit=emit, ask=someone_to_ask(output))
     fields = result.fields()
     with interruption.ending():
         if result.run_id is not None and screen is not None:
@@ -211,7 +211,7 @@ def show_run(output: Output, start: Callable[..., RunResult], *, quiet: bool) ->
     return result.exit_code
 
 
-def _asker(output: Output) -> Ask | None:
+def someone_to_ask(output: Output) -> Ask | None:
     """Somebody to ask, if there is a terminal to ask on."""
     if not (sys.stdin.isatty() and output.terminal.live):
         return None

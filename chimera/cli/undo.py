@@ -86,7 +86,7 @@ def _carry_out(
     if output_format == "json":
         output.json(_fields(outcome, code))
     else:
-        _show(Terminal(output.stdout, output.environment), command, outcome)
+        show_outcome(Terminal(output.stdout, output.environment), command, outcome)
     return code
 
 
@@ -109,7 +109,8 @@ def _fields(outcome: Outcome, code: int) -> dict[str, Any]:
     }
 
 
-def _show(page: Terminal, command: Literal["undo", "redo"], outcome: Outcome) -> None:
+def show_outcome(page: Terminal, command: Literal["undo", "redo"], outcome: Outcome) -> None:
+    """What was put back, what was left alone and why, and what undo does not cover."""
     what = "Undid" if command == "undo" else "Redid"
     if outcome.put_back:
         page.line((f"{what} run {outcome.run_id}: {lines.count(len(outcome.put_back), 'path')}", "bold"))

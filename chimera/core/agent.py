@@ -143,6 +143,8 @@ class Agent:
         )
         if past is not None and past.message:
             self._emit("message", role="user", source="user", content=past.message)
+        if past is not None and past.compact:
+            self._context.shorten(state)
         if self.budget.window.source == "unknown":
             self._context.warn(
                 state,

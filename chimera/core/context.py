@@ -83,7 +83,14 @@ class Context:
         """Compact if the request about to be sent is at or above the trigger. The stop if that cannot help."""
         if self._estimate(state) < self._room(state).trigger:
             return None
-        return self._compact(state, state.steps + 1)
+        return self._compact(state, state.steps + 1, self._room(state))
+
+    def shorten(self, state: RunState) -> None:
+        """Compact because somebody asked for it, as if the trigger were reached now. What cannot shrink stays as it is."""
+        if state.stop is None:
+            room = self._room(state)
+            room = replace(room, trigger=min(room.trigger, self._estimate(state)))
+            self._compact(state, state.steps + 1, room)
 
     def request(self, state: RunState) -> Request:
         """The next request, counted and recorded."""
@@ -180,7 +187,7 @@ class Context:
         self._cut_again(state)
         if stop := self._check_floor(state):
             return stop
-        stop = self._compact(state, state.steps)
+        stop = self._compact(state, state.steps, self._room(state))
         if stop is not None and self._estimate(state) >= self._room(state).trigger:
             return stop
         if self._estimate(state) >= refused:
@@ -252,8 +259,7 @@ class Context:
             state.history = replace(state.history, turns=(*older, turn))
             state.history_rewrites += 1
 
-    def _compact(self, state: RunState, step: int) -> Stop | None:
-        room = self._room(state)
+    def _compact(self, state: RunState, step: int, room: Room) -> Stop | None:
         if room.size <= 0 and (stop := self._check_floor(state)):
             return stop
         restored = Restored(

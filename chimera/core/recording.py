@@ -54,6 +54,8 @@ class Past:
     """What the user says now; empty to go on as before."""
     changes: str = ""
     """What is known to have changed since the last checkpoint, for calls whose results were lost."""
+    compact: bool = False
+    """Shorten the history before the first request, however small it is."""
 
 
 def answered(steps: Sequence[RecordedStep]) -> bool:

@@ -1,0 +1,93 @@
+"""`chimera chat`: a conversation with the agent in this repository, in one context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chimera.cli import options
+from chimera.cli.options import LIMITS, SAFETY
+from chimera.cli.output import Output
+from chimera.config import Mode, SandboxLevel
+
+
+def chat(  # noqa: PLR0913, PLR0917  (a command has the options it has)
+    ctx: typer.Context,
+    message: Annotated[str | None, typer.Argument(metavar="[MESSAGE]", help="The first message.")] = None,
+    workspace: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder to work in [the current one].")
+    ] = None,
+    verify: options.Verify = None,
+    model: options.Model = None,
+    api_base: options.ApiBase = None,
+    adapter: options.Adapter = None,
+    window: options.Window = None,
+    budget_fraction: options.BudgetFraction = None,
+    max_steps: Annotated[
+        int | None, typer.Option(metavar="N", help="Model calls for a message [50].", rich_help_panel=LIMITS)
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(metavar="USD", help="Stop a message at this cost.", rich_help_panel=LIMITS),
+    ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Stop a message after this time.", rich_help_panel=LIMITS),
+    ] = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(help="What needs your yes [ask on a terminal, else auto].", rich_help_panel=SAFETY),
+    ] = None,
+    sandbox: Annotated[
+        SandboxLevel | None,
+        typer.Option(help="What commands may write [workspace-write].", rich_help_panel=SAFETY),
+    ] = None,
+    allow_net: Annotated[
+        bool | None,
+        typer.Option("--allow-net/--no-net", help="Commands may use the network.", rich_help_panel=SAFETY),
+    ] = None,
+    tools: options.Tools = None,
+    verbose: options.Verbose = False,
+) -> int:
+    """Talk with the agent: each message goes on in the same context.
+
+    Lines that begin with / are commands (/help lists them). Ctrl-C once stops the work on a message, twice leaves. With
+    the extra chimera[chat] lines have history and completion. Everything is recorded as one run: chimera resume goes on.
+    """
+    from chimera.cli.conversation import COMMANDS, Conversation, converse
+    from chimera.cli.input_line import line_reader
+    from chimera.cli.run import someone_to_ask
+    from chimera.config import state_dir
+
+    output: Output = ctx.obj
+    output.verbose = verbose
+    settings: dict[str, Any] = {
+        "workspace": workspace,
+        "verify": verify,
+        "model": model,
+        "api_base": api_base,
+        "adapter": adapter,
+        "window": window,
+        "budget_fraction": budget_fraction,
+        "max_steps": max_steps,
+        "max_cost": max_cost,
+        "max_seconds": max_seconds,
+        "mode": mode,
+        "sandbox": sandbox,
+        "allow_net": allow_net,
+        "tools": options.tool_names(tools),
+    }
+    root = ctx.find_root().command
+
+    def invoke(arguments: Sequence[str]) -> object:
+        with root.make_context("chimera", list(arguments), obj=output) as context:
+            return root.invoke(context)
+
+    conversation = Conversation(output, settings, someone_to_ask(output), invoke)
+    read = line_reader(output, state_dir(), COMMANDS)
+    if output.terminal.live and message is None:
+        output.terminal.line(("Say what is to be done. /help lists commands.", "dim"))
+    return converse(conversation, read, output.terminal, message)

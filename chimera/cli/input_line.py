@@ -1,0 +1,102 @@
+"""Where a conversation reads its lines: with history and completion where prompt_toolkit is there, else as they come."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from chimera.cli.output import Output
+
+if TYPE_CHECKING:
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.history import History
+
+ReadLine = Callable[[], str | None]
+"""The next line; None at the end of the input. A Ctrl-C is a `KeyboardInterrupt`."""
+PROMPT = "> "
+HISTORY = "chat_history"
+"""File in the state directory: what was typed, without known secrets."""
+_MOST_HISTORY_BYTES = 1_000_000
+
+
+def line_reader(output: Output, home: Path, commands: Mapping[str, str]) -> ReadLine:
+    """What reads the lines of a conversation.
+
+    Args:
+        output: whose terminal shows the prompt.
+        home: the state directory, for the history.
+        commands: to complete, with what they do.
+    """
+    if sys.stdin.isatty() and output.terminal.coloured:
+        with suppress(ImportError):
+            return _edited(output, home, commands)
+    return lambda: _plain(output)
+
+
+def _plain(output: Output) -> str | None:
+    if not sys.stdin.isatty():
+        return sys.stdin.readline() or None
+    try:
+        with output.terminal.question(PROMPT):
+            return sys.stdin.readline() or None
+    except KeyboardInterrupt:
+        output.terminal.line("")
+        raise
+
+
+def _edited(output: Output, home: Path, commands: Mapping[str, str]) -> ReadLine:
+    """Lines that can be edited, with history and completion."""
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.output import create_output
+
+    session: PromptSession[str] = PromptSession(
+        PROMPT,
+        history=_history(home / HISTORY, output.without_secrets),
+        completer=_completer(commands),
+        complete_while_typing=False,
+        output=create_output(sys.stderr),
+    )
+
+    def read() -> str | None:
+        try:
+            return session.prompt()
+        except EOFError:
+            return None
+
+    return read
+
+
+def _history(path: Path, clean: Callable[[str], str]) -> History:
+    from prompt_toolkit.history import FileHistory
+
+    class PrivateHistory(FileHistory):
+        """A history that only the user can read. Where it cannot be kept it is the one of this conversation."""
+
+        @override
+        def load_history_strings(self) -> Iterable[str]:
+            with suppress(OSError):
+                if path.stat().st_size > _MOST_HISTORY_BYTES:
+                    path.unlink()
+                return list(super().load_history_strings())
+            return []
+
+        @override
+        def store_string(self, string: str) -> None:
+            with suppress(OSError):
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path.touch(mode=0o600)
+                super().store_string(clean(string))
+
+    return PrivateHistory(str(path))
+
+
+def _completer(commands: Mapping[str, str]) -> Completer:
+    from prompt_toolkit.completion import WordCompleter
+
+    words: Sequence[str] = list(commands)
+    return WordCompleter(list(words), meta_dict=dict(commands), sentence=True)
