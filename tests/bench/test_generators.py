@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,3 +82,15 @@ def test_a_twin_differs_in_one_character() -> None:
         other = twin(value, rng)
         assert len(other) == len(value)
         assert sum(a != b for a, b in zip(value, other, strict=True)) == 1
+
+
+def test_the_marathon_pays_for_the_phases_that_are_done(tmp_path: Path) -> None:
+    instance = GENERATORS["migration-marathon"](2)
+    first_phase = instance.solution.replace("$(seq 5)", "1")
+    assert first_phase != instance.solution
+    replace(instance, solution=first_phase).write(tmp_path / "long" / instance.name)
+    task = load_task(tmp_path / "long" / instance.name)
+    row = Trial(task=task, agent=Oracle(), attempt=1, isolation="copy", folder=tmp_path / "trial").run()
+    assert (row.status, row.reward, row.passed) == ("graded", 0.1667, False)
+    parts = json.loads((tmp_path / "trial" / "verifier" / "reward.json").read_text())
+    assert (parts["phase_1"], parts["phase_2"], parts["manifest"]) == (1, 0, 0)

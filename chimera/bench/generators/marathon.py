@@ -35,9 +35,8 @@ _GATE = """\
 # Prints the order of the phase in force; opens the next phase when this one is complete.
 phase=$(cat .phase 2>/dev/null || echo 1)
 complete() {{
-    for number in $(seq -f %03g $((phase * {size} - {size} + 1)) $((phase * {size}))); do
-        if grep -q '^store: old$' "modules/$number.cfg" && grep -q '^frozen: no$' "modules/$number.cfg"; then return 1; fi
-    done
+    files=$(seq -f modules/%03g.cfg $((phase * {size} - {size} + 1)) $((phase * {size})))
+    [[ -z $(grep -l '^store: old$' $files | xargs -r grep -l '^frozen: no$') ]]
 }}
 if complete; then
     if ((phase == {phases})); then
@@ -102,17 +101,10 @@ for phase in $(seq {phases}); do
     store=$(sed -n "s/^store of phase $phase: //p" <<<"$order")
     kind=$(sed -n 's/^kind to take back: //p' <<<"$order")
     if [[ -n $kind ]]; then
-        for number in $(seq -f %03g {size}); do
-            if grep -q "^kind of module $number: $kind$" "modules/$number.cfg"; then
-                sed -i 's/^store: .*/store: old/' "modules/$number.cfg"
-            fi
-        done
+        grep -lE "^kind of module 0(0.|1.|20): $kind$" modules/*.cfg | xargs -r sed -i 's/^store: .*/store: old/'
     fi
-    for number in $(seq -f %03g $((phase * {size} - {size} + 1)) $((phase * {size}))); do
-        if grep -q '^frozen: no$' "modules/$number.cfg"; then
-            sed -i "s|^store: old\\$|store: $store|" "modules/$number.cfg"
-        fi
-    done
+    files=$(seq -f modules/%03g.cfg $((phase * {size} - {size} + 1)) $((phase * {size})))
+    grep -l '^frozen: no$' $files | xargs -r sed -i "s|^store: old\\$|store: $store|"
     printf 'phase %s: %s\\n' "$phase" "$store" >>manifest.txt
 done
 """
@@ -149,7 +141,7 @@ def marathon(seed: int) -> Instance:
         name = f"{number:03}.cfg"
         files[f"modules/{name}"] = _module(number, kind, log, "old", frozen=frozen)
         after = _module(number, kind, log, moved, frozen=frozen)
-        digests[str(phase)][name] = hashlib.sha256(after.encode()).hexdigest()
+        digests[str(REVERSAL if taken_back else phase)][name] = hashlib.sha256(after.encode()).hexdigest()
     return Instance(
         name="migration-marathon",
         suite="long",

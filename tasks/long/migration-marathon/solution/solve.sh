@@ -7,16 +7,9 @@ for phase in $(seq 5); do
     store=$(sed -n "s/^store of phase $phase: //p" <<<"$order")
     kind=$(sed -n 's/^kind to take back: //p' <<<"$order")
     if [[ -n $kind ]]; then
-        for number in $(seq -f %03g 20); do
-            if grep -q "^kind of module $number: $kind$" "modules/$number.cfg"; then
-                sed -i 's/^store: .*/store: old/' "modules/$number.cfg"
-            fi
-        done
+        grep -lE "^kind of module 0(0.|1.|20): $kind$" modules/*.cfg | xargs -r sed -i 's/^store: .*/store: old/'
     fi
-    for number in $(seq -f %03g $((phase * 20 - 20 + 1)) $((phase * 20))); do
-        if grep -q '^frozen: no$' "modules/$number.cfg"; then
-            sed -i "s|^store: old\$|store: $store|" "modules/$number.cfg"
-        fi
-    done
+    files=$(seq -f modules/%03g.cfg $((phase * 20 - 20 + 1)) $((phase * 20)))
+    grep -l '^frozen: no$' $files | xargs -r sed -i "s|^store: old\$|store: $store|"
     printf 'phase %s: %s\n' "$phase" "$store" >>manifest.txt
 done

@@ -2,9 +2,8 @@
 # Prints the order of the phase in force; opens the next phase when this one is complete.
 phase=$(cat .phase 2>/dev/null || echo 1)
 complete() {
-    for number in $(seq -f %03g $((phase * 20 - 20 + 1)) $((phase * 20))); do
-        if grep -q '^store: old$' "modules/$number.cfg" && grep -q '^frozen: no$' "modules/$number.cfg"; then return 1; fi
-    done
+    files=$(seq -f modules/%03g.cfg $((phase * 20 - 20 + 1)) $((phase * 20)))
+    [[ -z $(grep -l '^store: old$' $files | xargs -r grep -l '^frozen: no$') ]]
 }
 if complete; then
     if ((phase == 5)); then
