@@ -129,6 +129,7 @@ def _recorded(message: str, calls: Sequence[ToolCall], outputs: Sequence[str]) -
         ),
         outputs=tuple(made),
         started=(True,) * len(made),
+        printed=(None,) * len(made),
         answer=None if calls else "Go on.",
     )
 
