@@ -222,7 +222,13 @@ class _Server:
             with anyio.fail_after(limit_s):
                 return await request()
 
-        return self._portal.call(within)
+        asked = self._portal.start_task_soon(within)
+        try:
+            return asked.result()
+        except KeyboardInterrupt:
+            # The server hears that nobody waits any more.
+            asked.cancel()
+            raise
 
     async def _hold(self, ready: Future[None]) -> None:
         import anyio
