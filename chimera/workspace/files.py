@@ -54,6 +54,18 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def open_to_owner(folder: Path) -> bool:
+    """Let the owner of a folder look into it and change it. True if the folder was closed and is ours to open."""
+    try:
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_mode & stat.S_IRWXU == stat.S_IRWXU:
+            return False
+        folder.chmod(stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
+    except OSError:
+        return False
+    return True
+
+
 def real_path(path: Path) -> Path:
     """The path with every link followed that can be. Loops, missing and forbidden parts stay as they are."""
     return Path(os.path.realpath(path))

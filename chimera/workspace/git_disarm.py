@@ -19,7 +19,7 @@ from pathlib import Path
 
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
-from chimera.workspace.files import is_folder, real_path
+from chimera.workspace.files import is_folder, open_to_owner, real_path
 from chimera.workspace.git_folders import GitFolders, git_folders
 from chimera.workspace.git_program import find_git
 
@@ -77,6 +77,8 @@ class Disarming:
         notes: list[str] = []
         for folder in dict.fromkeys((folders.own, folders.common)):
             if folder not in protected and self._is_writable(folder, protected):
+                for closed in (folder, folder / "hooks"):
+                    open_to_owner(closed)
                 notes += self._hooks(folder)
                 for name in ("config", "config.worktree"):
                     notes += self._settings(folder / name)

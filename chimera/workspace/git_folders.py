@@ -128,6 +128,8 @@ class CheckoutWatch:
     """Folders that are looked at, those near the root first."""
     complete: bool = True
     """False once the limit was reached, so that some repositories may not have been found."""
+    closed: frozenset[str] = frozenset()
+    """Folders that could not be read at the last look: what is in them was not found."""
     _folders: dict[str, _Folder] = field(default_factory=dict)
 
     def look(self) -> list[Path]:
@@ -137,6 +139,7 @@ class CheckoutWatch:
         found: list[Path] = []
         waiting = deque([str(self.root)])
         self.complete = True
+        closed = set()
         while waiting:
             if len(seen) == self.limit:
                 self.complete = False
@@ -144,11 +147,12 @@ class CheckoutWatch:
             path = waiting.popleft()
             folder = self._folder(path, now_ns)
             if folder is None:
+                closed.add(path)
                 continue
             seen[path] = folder
             found += map(Path, folder.found)
             waiting += folder.children
-        self._folders = seen
+        self._folders, self.closed = seen, frozenset(closed)
         return found
 
     def _folder(self, path: str, now_ns: int) -> _Folder | None:

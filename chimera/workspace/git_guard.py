@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from chimera.workspace.files import is_file, is_folder
+from chimera.workspace.files import is_file, is_folder, open_to_owner
 from chimera.workspace.git_folders import (
     GOVERNING,
     STATE,
@@ -33,6 +33,8 @@ _FOLDERS = frozenset({"hooks", "info", "modules", "worktrees"})
 # To git the same as no such file: the common folder is the folder itself. Git never writes it this way.
 _SAME_FOLDER = b"./.\n"
 _WATCHED_FOLDERS = 20_000
+# A command may make folders only to have a repository overlooked.
+_TIMES_AFTER_A_COMMAND = 10
 # A mount takes bwrap about a millisecond, and the more there are the longer.
 _PROTECTED_REPOSITORIES = 200
 _PINNED_FOLDERS = 100
@@ -86,9 +88,12 @@ class GitGuard:
         root: the workspace, a real path.
         allow_write: commands may write git's files, but for what is `GOVERNING`.
         mounting: something is made of the arguments; without, repositories that were there are only looked after.
+        folders: how many are looked at before a command; afterwards ten times as many, if these were all there were.
     """
 
-    def __init__(self, root: Path, *, allow_write: bool, mounting: bool) -> None:
+    def __init__(
+        self, root: Path, *, allow_write: bool, mounting: bool, folders: int = _WATCHED_FOLDERS
+    ) -> None:
         self.root = root
         self.disarm: Callable[[Path, Iterable[Path]], list[str]] | None = None
         """Makes a repository harmless that a command made (its `.git`, and what is protected); says what was taken out."""
@@ -96,7 +101,8 @@ class GitGuard:
         """Files, real paths, that are mounted over otherwise: folders around them are kept from being moved as well."""
         self._allow_write = allow_write
         self._mounting = mounting
-        self._watch = CheckoutWatch(root=root, limit=_WATCHED_FOLDERS)
+        self._folders = folders
+        self._watch = CheckoutWatch(root=root, limit=folders)
         self._made: set[Identity] = set()
         self._known: dict[Identity, Path] = {}
         self._notes: list[str] = []
@@ -146,7 +152,7 @@ class GitGuard:
             self._protect(entry, plan)
         if not self._watch.complete:
             plan.missing.append(
-                f"git's files of nested repositories are protected only in the first {_WATCHED_FOLDERS:,} folders "
+                f"git's files of nested repositories are protected only in the first {self._folders:,} folders "
                 f"and {_PROTECTED_REPOSITORIES} repositories"
             )
         plan.pin(self.pinned)
@@ -155,8 +161,19 @@ class GitGuard:
     def _after(self, plan: _Plan) -> None:
         for entry, target in plan.links.items():
             self._restore_link(entry, target)
-        known = set(self._known)
+        known, closed = set(self._known), self._watch.closed
+        before = self._watch.complete
+        self._watch.limit = self._folders * (_TIMES_AFTER_A_COMMAND if before else 1)
         self._look()
+        while opened := [path for path in self._watch.closed - closed if open_to_owner(Path(path))]:
+            closed = closed.union(opened)
+            self._look()
+        if before and not self._watch.complete:
+            self._notes.append(
+                f"the workspace has more than {self._watch.limit:,} folders now: there may be repositories among them that "
+                "have git run what a command left there"
+            )
+        self._watch.limit = self._folders
         now = {identity: entry for entry in self.found if (identity := _identity(entry))}
         self._made = (self._made | (now.keys() - known)) & now.keys()
         for identity in self._made:

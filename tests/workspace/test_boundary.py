@@ -187,6 +187,36 @@ def test_t05_a_nested_repository_that_one_command_moves_is_not_the_nexts_to_writ
     assert stage.tree(nested) == before
 
 
+@pytest.mark.parametrize(
+    "hiding", ["true", "chmod 311 new", "chmod 311 new/.git", "mkdir x; mv new x; chmod 311 x x/new"]
+)
+def test_t05_a_repository_that_a_command_hides_from_its_owner_runs_nothing_either(
+    hiding: str, bubblewrap: None
+) -> None:
+    with open_stage("nobody", "bwrap") as stage:
+        mark = stage.outside / "executed"
+        setting = f"touch {mark};false"
+        command = (
+            f"git init -q new; git -C new config core.fsmonitor '{setting}'; chmod 500 new/.git; {hiding}"
+        )
+        stage.play(
+            "from chimera.workspace.git_disarm import Disarming\n"
+            "sandbox.guard.disarm = Disarming(root=root, aside=Path(sys.argv[3]) / 'aside')\n"
+            f"sh({command!r})\n"
+        )
+        new = next(place for place in ("x/new", "new") if (stage.workspace / place).exists())
+        subprocess.run(
+            stage.command(["git", "-C", new, "status"]),
+            cwd=stage.workspace,
+            env=stage.environment(),
+            check=True,
+            capture_output=True,
+        )
+        fired = mark.exists()
+
+    assert not fired
+
+
 def test_t07_twenty_commands_and_a_killed_one_leave_no_trace(stage: Stage) -> None:
     stage.play(
         "for _ in range(20): sh('true')\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from chimera.config import process_environment
 from chimera.workspace.environment import child_environment
 from chimera.workspace.git_disarm import Disarming
+from chimera.workspace.git_guard import GitGuard
 from chimera.workspace.process import CommandRunner
 from chimera.workspace.sandbox import SandboxBackend, open_sandbox
 
@@ -480,6 +481,29 @@ def test_the_repository_around_is_not_made_to_run_what_lies_in_a_submodule_that_
     desk.run(f"git init -q part; {evil(desk, 'part/.git')}")
 
     assert not desk.entered(".")
+
+
+@pytest.mark.parametrize(("folders", "looked_at"), [(5, True), (500, False)])
+def test_a_repository_behind_very_many_new_folders_is_found_or_there_is_a_warning(
+    tmp_path: Path, git: Git, folders: int, looked_at: bool
+) -> None:
+    looked: list[Path] = []
+    guard = GitGuard(tmp_path, allow_write=False, mounting=False, folders=20)
+
+    def look_at(entry: Path, _protected: Iterable[Path]) -> list[str]:
+        looked.append(entry)
+        return []
+
+    guard.disarm = look_at
+
+    with guard.holding():
+        for number in range(folders * 10):
+            (tmp_path / f"f{number}").mkdir()
+        (tmp_path / "f0" / "new").mkdir()
+        git(tmp_path / "f0" / "new", "init", "--quiet")
+
+    assert looked == ([tmp_path / "f0" / "new" / ".git"] if looked_at else [])
+    assert len(guard.notes()) == (0 if looked_at else 1)
 
 
 def test_allowed_writing_hides_no_repository_in_a_git_folder(desk: Desk) -> None:
