@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,8 @@ _NEW_RULES = (
     "By the ignore rules from before the run the workspace is too large to record, so those of now are obeyed: what they "
     "hide is in no list of changes, and `chimera undo` does not cover it."
 )
+
+_COPYING = "Recording the workspace, so that it can be undone: {:,} files to copy; later only what changed."
 
 Author = Literal["run", "user", "unknown", "undo", "redo"]
 """Whose work lies between two snapshots. `unknown`: of a call that was cut short, or of the user after it."""
@@ -43,6 +45,7 @@ class Checkpoints:
         *,
         earlier: Sequence[Mark] = (),
         interrupted: bool = False,
+        tell: Callable[[str], None] = lambda text: None,
     ) -> None:
         """Take the first snapshot.
 
@@ -52,8 +55,11 @@ class Checkpoints:
             run_id: the run that the snapshots belong to.
             earlier: the snapshots of earlier parts of the same run.
             interrupted: the last part ended in the middle of a call.
+            tell: called with what takes a while, before it does.
         """
-        self._shadow: ShadowRepository | None = ShadowRepository(home, root)
+        self._shadow: ShadowRepository | None = ShadowRepository(
+            home, root, tell=lambda count: tell(_COPYING.format(count))
+        )
         self._root = root
         self._run_id = run_id
         self.notices: list[str] = []

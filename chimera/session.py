@@ -162,7 +162,8 @@ class Session:
 
     def run(self, task: str, past: Past | None = None) -> RunResult:
         """Run the loop on a task, from its start or from steps of another record, and record its end, a crash included."""
-        return self._run(task, past, Checkpoints(self.home, self.workspace.root, self.record.run_id))
+        checkpoints = Checkpoints(self.home, self.workspace.root, self.record.run_id, tell=self._tell)
+        return self._run(task, past, checkpoints)
 
     def resume(self, recording: Recording, message: str, *, compact: bool = False) -> RunResult:
         """Go on with what this record holds. What changed is counted from the start of its first part."""
@@ -173,6 +174,7 @@ class Session:
             self.record.run_id,
             earlier=recording.marks,
             interrupted=recording.interrupted,
+            tell=self._tell,
         )
         past = Past(
             steps=recording.steps,
@@ -323,6 +325,9 @@ class Session:
             },
             "options": _recordable(self.config),
         }
+
+    def _tell(self, text: str) -> None:
+        self.emit(Event("progress", {"text": text}))
 
     def emit(self, event: Event) -> None:
         """Record an event and pass it to the listener, without secrets."""

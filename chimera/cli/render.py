@@ -63,6 +63,7 @@ class Screen:
             "message": self._message,
             "compaction": self._compaction,
             "warning": self._warning,
+            "progress": self._progress,
         }.get(event.type)
         if show is not None:
             show(event.fields)
@@ -176,6 +177,9 @@ class Screen:
         show_compaction(self._terminal, fields)
         if self._verbose:
             self._terminal.block(f"after: {lines.parts_text(fields)}", indent=_INDENT, style="dim")
+
+    def _progress(self, fields: Fields) -> None:
+        self._terminal.block(escaped(str(fields["text"])), hang=_INDENT, style="dim")
 
     def _warning(self, fields: Fields) -> None:
         self._terminal.block(f"notice: {escaped(str(fields['text']))}", hang=_INDENT, style="yellow")

@@ -20,9 +20,10 @@ EventType = Literal[
     "plan",
     "checkpoint",
     "warning",
+    "progress",
     "run_finished",
 ]
-"""`text` is a piece of a reply as it arrives: shown, never recorded. `tool_interrupted` names the file with what a call had
+"""`text` is a piece of a reply as it arrives, `progress` says what takes a while: shown, never recorded. `tool_interrupted` names the file with what a call had
 printed that has no result. `message` is a user message that the loop added
 (a nudge, a failed verification)."""
 
@@ -30,7 +31,7 @@ DURABLE: frozenset[EventType] = frozenset(
     {"run_started", "completion", "tool_started", "tool_finished", "run_finished"}
 )
 """On disk before the effect they announce begins."""
-NOT_RECORDED: frozenset[EventType] = frozenset({"text"})
+NOT_RECORDED: frozenset[EventType] = frozenset({"text", "progress"})
 
 
 @dataclass(frozen=True, slots=True)

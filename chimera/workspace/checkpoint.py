@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,8 @@ from chimera.workspace.ignore_rules import IgnoreRules
 from chimera.workspace.trees import Entry, Trees, check_id
 
 MAX_FILES = 50_000
+MANY_FILES = 2_000
+"""Copying so many takes most of a second: 0.35 ms each (`python -m tests.benchmarks.checkpoint`, two cores)."""
 MAX_TOTAL_BYTES = 2 * 1024**3
 QUOTA_BYTES = 2 * 1024**3
 """What the snapshots of one workspace may take on disk before those of its oldest runs go."""
@@ -72,8 +74,24 @@ class ShadowRepository:
         WorkspaceError: from every method, when git is missing or fails, or the workspace is too large to record.
     """
 
-    def __init__(self, state_dir: Path, root: Path, *, max_files: int = MAX_FILES) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        root: Path,
+        *,
+        max_files: int = MAX_FILES,
+        tell: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        """Name the git directory of a workspace.
+
+        Args:
+            state_dir: where it lies.
+            root: the workspace.
+            max_files: that a snapshot may have.
+            tell: called before a snapshot that must copy many files, with their number.
+        """
         self._max_files = max_files
+        self._tell = tell
         self._root = root.resolve()
         self._state_dir = state_dir.resolve()
         name = hashlib.sha256(os.fsencode(self._root)).hexdigest()[:24]
@@ -265,6 +283,9 @@ class ShadowRepository:
         update = [*options, "update-index", "-z"]
         if unsure:
             git.run([*update, "--force-remove", "--stdin"], cwd=self._root, stdin=_records(unsure))
+        new = sum(path not in kept for path in changed)
+        if new >= MANY_FILES:
+            self._tell(new)
         if changed:
             add = [*update, "--add", "--remove", "--replace", "--stdin"]
             git.run(add, cwd=self._root, stdin=_records(sorted(changed)))

@@ -245,3 +245,18 @@ def test_an_address_that_cannot_be_used_is_told_without_its_credentials(
     ended = chimera("run", "x", *words)
     assert ended.code == 2
     assert "pw1" not in ended.err + ended.out
+
+
+def test_a_first_run_that_has_much_to_record_says_so_and_a_later_one_does_not(
+    repository: Path, chimera: Chimera, script: Script
+) -> None:
+    for number in range(2_000):
+        (repository / f"{number}.txt").touch()
+    told = "2,001 files"
+    for run in range(2):
+        ended = chimera(
+            "run", "x", "--model", script([{"text": "ok"}]), *UNCONFINED, "--output-format", "json"
+        )
+        assert ended.code == 0
+        assert (told in " ".join(ended.err.split())) == (run == 0)
+        assert "progress" not in {event["type"] for event in ended.events()}
