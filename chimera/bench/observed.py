@@ -31,7 +31,7 @@ class ObservedModel:
     rules: tuple[str, ...] = ()
     limit: int | None = None
     """The window. None: unknown, then nothing is too large."""
-    log: Log = lambda request: None
+    log: Log | None = None
     """Told of each request; texts only by their hash."""
     sent: int = 0
     """All requests added up."""
@@ -99,6 +99,8 @@ class ObservedModel:
     def _passed_on(
         self, request: Request, on_text: OnText, size: int, shared: int, purpose: str
     ) -> Completion:
+        if self.log is None:
+            return self._answered(request, on_text, size)
         told: dict[str, Any] = {
             "purpose": purpose,
             "messages": [_name(message) for message in request.messages],
@@ -107,16 +109,21 @@ class ObservedModel:
             "max_tokens": request.max_tokens,
         }
         try:
-            completion = self.inner.complete(request, on_text)
+            completion = self._answered(request, on_text, size)
         except ModelError as fault:
-            if isinstance(fault, ContextOverflowError):
-                self.over_window += self._refused is not None and size >= self._refused
-                self._refused = min(size, self._refused or size)
             self.log({**told, "error": type(fault).__name__})
             raise
         usage = asdict(completion.usage) if completion.usage is not None else None
         self.log({**told, "finish_reason": completion.finish_reason, "usage": usage})
         return completion
+
+    def _answered(self, request: Request, on_text: OnText, size: int) -> Completion:
+        try:
+            return self.inner.complete(request, on_text)
+        except ContextOverflowError:
+            self.over_window += self._refused is not None and size >= self._refused
+            self._refused = min(size, self._refused or size)
+            raise
 
     def _size(self, message: Message) -> int:
         if message not in self._sizes:

@@ -35,7 +35,8 @@ def respond(mind: Mind, messages: Sequence[Message], tools: Sequence[Mapping[str
     move = _move(mind, view)
     if isinstance(move, str):
         return assistant(move)
-    newest = [e for e in view.exchanges if e.depth == min(x.depth for x in view.exchanges)]
+    least = min((e.depth for e in view.exchanges), default=0)
+    newest = [e for e in view.exchanges if e.depth == least]
     calls = [*move, *filter(None, [mind.notes_of(newest, view)])]
     mark = int(chance(f"{len(messages)}/{messages[-1].content}/{view.size}") * 2**32)
     made = [
