@@ -12,7 +12,7 @@ import pytest
 import chimera
 from chimera.interruption import Interrupted
 from chimera.record.events import Event
-from chimera.record.run_directory import EVENTS, find_run, read_events
+from chimera.record.run_directory import EVENTS, find_run, read_events, read_record
 from chimera.testing import ScriptedModel, call, calls, text
 
 UNCONFINED: dict[str, Any] = {"mode": "yolo", "sandbox": "danger-full-access"}
@@ -103,6 +103,7 @@ def test_a_run_records_where_it_began_and_every_event_once(root: Path, tmp_path:
     assert (Path(result.run_dir) / EVENTS).stat().st_mode & 0o777 == 0o600
     assert events[0]["workspace"] == str(root)
     assert events[0]["start_tree"]
+    assert read_record(Path(result.run_dir)).damage == ()
     assert [file.path for file in result.files_changed] == ["log.txt"]
     assert not (Path(result.run_dir) / "spool").exists()
 

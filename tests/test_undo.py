@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimera.errors import RecordError, WorkspaceError, WorkspaceLockedError
-from chimera.record.run_directory import EVENTS, read_events
+from chimera.record.run_directory import EVENTS, read_events, read_record
 from chimera.testing import Reply, call, calls
 from chimera.undo import Outcome, undo
 from chimera.workspace.checkpoint import ShadowRepository
@@ -635,6 +635,7 @@ class TestARecordOfAnUndo:
         count = len(list(read_events(workspace.record)))
         workspace.undo()
         added = list(read_events(workspace.record))[count:]
+        assert read_record(workspace.record).damage == ()
         assert [(e["type"], e["by"], e["phase"]) for e in added] == [
             ("checkpoint", "undo", "begin"),
             ("checkpoint", "undo", "end"),

@@ -122,11 +122,11 @@ def show_outcome(page: Terminal, command: Literal["undo", "redo"], outcome: Outc
             page.block(f"your version is now {_path(str(outcome.replaced[path]))}", indent=" " * 12)
     _show_more(page, len(outcome.put_back))
     for left in outcome.left:
-        page.line(("  left alone ", "yellow"), f"{_path(left.path)}: {left.reason}")
+        page.block(f"{_path(left.path)}: {left.reason}", indent="  left alone ", hang=" " * 4, style="yellow")
         if left.old_version is not None:
             page.block(f"the recorded version: {_path(str(left.old_version))}", indent=" " * 12)
     for item in outcome.not_covered[:_MOST]:
-        page.line(("  not covered ", "dim"), f"{_path(item.path)}: {item.reason}")
+        page.block(f"{_path(item.path)}: {item.reason}", indent="  not covered ", hang=" " * 4, style="dim")
     _show_more(page, len(outcome.not_covered))
 
 

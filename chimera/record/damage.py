@@ -90,6 +90,7 @@ _KINDS: Mapping[str, Mapping[str, Kind]] = {
         "start_annex": _ANNEX,
         "start_ignored": _ANNEX,
         "omitted": [str],
+        "git_entries": [str],
     },
     "prompt": {"step": int, "estimated": int, "calibrated": int, "parts": _COUNTS},
     "completion": {
