@@ -77,8 +77,8 @@ class Config:
     compact_schemas: bool = False
     tool_protocol: ToolProtocolChoice = "auto"
     """How calls travel: the provider's own way, or as JSON actions. `auto`: natively, and as JSON where that fails."""
-    lean: bool = False
-    """A smaller floor, for small windows and slow prompts."""
+    lean: bool | None = None
+    """A smaller floor, with fewer tools, for small windows and slow prompts; None: where calls travel as JSON."""
     mcp: Path | None = None
     """File that names MCP servers, outside the workspace; their tools are offered."""
     openapi: Path | None = None

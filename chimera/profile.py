@@ -13,13 +13,18 @@ from chimera.errors import ConfigError
 from chimera.tools.base import Tool
 from chimera.tools.schema_compact import compact_schema
 
-# In the lean profile. What the others do, a command does, too; as JSON actions all tools cost less than these.
+# In the lean profile. What the others do, a command does, too, and a small model that has a search only searches.
 LEAN_TOOLS = ("read_file", "edit_file", "write_file", "shell")
+
+
+def is_lean(config: Config) -> bool:
+    """Whether few words and tools are better: asked for, or because models that need JSON actions are small."""
+    return config.tool_protocol == "json" if config.lean is None else config.lean
 
 
 def system_text(config: Config) -> str:
     """The system message, but for instructions of the repository and for how calls are made."""
-    return prompts.LEAN_SYSTEM if config.lean or config.tool_protocol == "json" else prompts.SYSTEM
+    return prompts.LEAN_SYSTEM if is_lean(config) else prompts.SYSTEM
 
 
 def choose_protocols(config: Config, *, takes_tools: bool | None = None) -> tuple[ToolProtocol, ...]:
@@ -46,7 +51,7 @@ def choose_tools(tools: tuple[Tool, ...], config: Config) -> tuple[Tool, ...]:
     """
     names = [tool.name for tool in tools]
     patterns = config.tools
-    if patterns is None and config.lean and config.tool_protocol != "json":
+    if patterns is None and is_lean(config):
         patterns = (*LEAN_TOOLS, *(name for name in names if GROUP_SEPARATOR in name))
     if patterns is not None:
         if unknown := [pattern for pattern in patterns if not fnmatch.filter(names, pattern)]:

@@ -76,7 +76,9 @@ ToolProtocol = Annotated[
 ]
 Lean = Annotated[
     bool | None,
-    typer.Option("--lean/--full", help="A smaller floor, for small windows.", rich_help_panel=TOOLS),
+    typer.Option(
+        "--lean/--full", help="A smaller floor with fewer tools [with json].", rich_help_panel=TOOLS
+    ),
 ]
 CompactSchemas = Annotated[
     bool | None,

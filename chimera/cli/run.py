@@ -98,6 +98,8 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     ] = None,
     tools: options.Tools = None,
     compact_schemas: options.CompactSchemas = None,
+    tool_protocol: options.ToolProtocol = None,
+    lean: options.Lean = None,
     mcp: options.Mcp = None,
     openapi: options.OpenApi = None,
     openapi_base_url: options.OpenApiBaseUrl = None,
@@ -138,6 +140,8 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         "allow_secret_files": allow_secret_files,
         "tools": options.tool_names(tools),
         "compact_schemas": compact_schemas,
+        "tool_protocol": tool_protocol,
+        "lean": lean,
         **options.imports(mcp, openapi, openapi_base_url, openapi_methods, openapi_env),
     }
     return run_task(output, read_task(task, file), settings, quiet=quiet)

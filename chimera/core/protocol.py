@@ -20,8 +20,8 @@ ProtocolName = Literal["native", "json"]
 Schema = Mapping[str, Any]
 """A tool in the OpenAI form."""
 
-ANSWER = "answer"
-"""The action that ends a run: `{"text": what the model has to say}`."""
+FINISH = "finish"
+"""The action that ends a run: `{"answer": what the model has to say}`."""
 # What a call's thought, name and arguments are framed by when it travels as text takes about as many tokens as the two
 # ids and the overhead of a native call, which is what is counted.
 _ID = "action_{:04}"
@@ -120,8 +120,8 @@ class JsonActions:
         if action is None:
             return replace(completion, fault=prompts.NO_ACTION)
         thought, tool, arguments = action
-        if tool == ANSWER and isinstance(arguments.get("text"), str) and arguments["text"].strip():
-            message = assistant(arguments["text"], extra=completion.message.extra)
+        if tool == FINISH and isinstance(arguments.get("answer"), str) and arguments["answer"].strip():
+            message = assistant(arguments["answer"], extra=completion.message.extra)
             return replace(completion, message=message, finish_reason="stop")
         text = json.dumps(arguments, ensure_ascii=False)
         call = ToolCall(id=_ID.format(step), name=tool, arguments=text)
@@ -137,8 +137,8 @@ def action_schema(schemas: Sequence[Schema]) -> dict[str, Any]:
     """The JSON schema of one action: a call of one of the tools, or the answer."""
     functions = [schema["function"] for schema in schemas]
     tools = [(function["name"], function["parameters"]) for function in functions]
-    text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-    return {"anyOf": [_action(name, parameters) for name, parameters in (*tools, (ANSWER, text))]}
+    answer = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+    return {"anyOf": [_action(name, parameters) for name, parameters in (*tools, (FINISH, answer))]}
 
 
 def _action(name: str, parameters: Schema) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def action_text(thought: str, call: ToolCall) -> str:
 
 def answer_text(text: str) -> str:
     """An answer as one action."""
-    return json.dumps({"tool": ANSWER, "arguments": {"text": text}}, ensure_ascii=False)
+    return json.dumps({"tool": FINISH, "arguments": {"answer": text}}, ensure_ascii=False)
 
 
 def read_action(text: str) -> tuple[str, str, dict[str, Any]] | None:

@@ -67,7 +67,7 @@ def test_an_action_is_read_whatever_it_holds(thought: str, tool: str, arguments:
         '{"tool": "shell", "arguments": {}} and then {"tool": "shell", "arguments": {}}',
         '{"tool": "shell", "arguments": {"command": "l',
         "{" * 100_000,
-        '{"tool": "answer", "arguments": ["done"]}',
+        '{"tool": "finish", "arguments": ["done"]}',
     ],
 )
 def test_anything_else_is_answered_with_the_right_form(text: str) -> None:
@@ -81,7 +81,7 @@ def test_an_action_becomes_a_call_and_the_answer_an_answer() -> None:
     assert made.message.tool_calls == (
         ToolCall(id="action_0007", name="shell", arguments='{"command": "ls"}'),
     )
-    answer = read('{"tool": "answer", "arguments": {"text": "Fixed."}}')
+    answer = read('{"tool": "finish", "arguments": {"answer": "Fixed."}}')
     assert (answer.message.content, answer.message.tool_calls, answer.finish_reason) == ("Fixed.", (), "stop")
 
 
@@ -109,7 +109,7 @@ def test_calls_travel_each_directly_before_its_result_and_roles_alternate() -> N
     assert read_action(sent.messages[2].content) == ("both", "shell", {"command": "a"})
     assert sent.messages[3].content == "Result of shell:\nran a"
     assert sent.messages[5].content == "Result of shell:\nran b\n\ngo on"
-    assert read_action(sent.messages[6].content) == ("", "answer", {"text": "done?"})
+    assert read_action(sent.messages[6].content) == ("", "finish", {"answer": "done?"})
     assert sent.tools == ()
     assert NATIVE.request(request, [shell_schema()]) is request
 
@@ -128,13 +128,13 @@ def test_the_schema_of_a_reply_takes_each_tool_and_the_answer_and_nothing_else(b
     good = [
         {"thought": "", "tool": "shell", "arguments": {"command": "ls"}},
         {"thought": "", "tool": "read_file", "arguments": {"path": "a", "start_line": 2}},
-        {"thought": "", "tool": "answer", "arguments": {"text": "done"}},
+        {"thought": "", "tool": "finish", "arguments": {"answer": "done"}},
     ]
     bad = [
         {"thought": "", "tool": "shell", "arguments": {"path": "ls"}},
         {"thought": "", "tool": "rm", "arguments": {}},
-        {"tool": "answer", "arguments": {"text": "done"}},
-        {"thought": "", "tool": "answer", "arguments": {}},
+        {"tool": "finish", "arguments": {"answer": "done"}},
+        {"thought": "", "tool": "finish", "arguments": {}},
     ]
     assert [validator.is_valid(action) for action in good + bad] == [True] * 3 + [False] * 4
 
