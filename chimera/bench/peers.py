@@ -68,13 +68,12 @@ def add_folder(folder: Path) -> None:
 
 def installed() -> dict[str, str]:
     """The peers that are here, by name, with their versions."""
-    found: dict[str, str] = {}
-    for name in PEERS:
-        for entry in sys.path:
-            versions = importlib.metadata.distributions(name=name, path=[entry])
-            if version := next((one.version for one in versions), None):
-                found.setdefault(name, version)
-    return found
+    found = {name: _distribution(name) for name in PEERS}
+    return {name: one.version for name, one in found.items() if one is not None}
+
+
+def _distribution(name: str) -> importlib.metadata.Distribution | None:
+    return next(iter(importlib.metadata.distributions(name=name)), None)
 
 
 def _tail(history: History, messages: int) -> tuple[Turn, ...]:
@@ -195,9 +194,9 @@ def _original() -> ModuleType:
     name = "chimera_agent_context_budget"
     if name in sys.modules:
         return sys.modules[name]
-    found = (Path(entry) / "chimera" / "core" / "context_budget.py" for entry in sys.path)
-    ours = Path(__file__).parents[1] / "core" / "context_budget.py"
-    path = next(p for p in found if p.is_file() and not p.samefile(ours))
+    package = _distribution("chimera-agent")
+    assert package is not None
+    path = Path(str(package.locate_file("chimera/core/context_budget.py")))
     # What the file imports of its own package: a type for annotations, and a logger.
     gateway, telemetry = ModuleType("chimera.providers.gateway"), ModuleType("chimera.telemetry")
     gateway.MessageLike = dict  # type: ignore[attr-defined]
