@@ -98,6 +98,36 @@ def test_a_connection_that_is_closed_under_a_request_is_opened_once_more_and_not
             exchange(connection)
 
 
+def test_what_waits_on_an_idle_connection_is_no_answer_to_the_next_request() -> None:
+    idle, ended = threading.Event(), threading.Event()
+
+    def answer_and_give_up(accepted: socket.socket) -> None:
+        answer_once(accepted)
+        idle.wait(30)
+        accepted.sendall(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
+        ended.set()
+
+    with server(answer_and_give_up, answer_once) as url:
+        connection = Connection(url)
+        assert exchange(connection) == b"ok"
+        idle.set()
+        assert ended.wait(30)
+        assert exchange(connection) == b"ok"
+        connection.close()
+
+
+def test_a_refusal_that_comes_before_the_request_was_read_is_heard() -> None:
+    def refuse(accepted: socket.socket) -> None:
+        accepted.recv(100)
+        accepted.sendall(b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+    with server(refuse) as url:
+        connection = Connection(url)
+        response = connection.post(b"x" * 30_000_000, {})
+        assert response.status == 413
+        connection.release(response)
+
+
 def test_a_first_connection_that_breaks_is_not_tried_again() -> None:
     with server(read_request) as url, pytest.raises(ConnectionError):  # type: ignore[arg-type]
         exchange(Connection(url))

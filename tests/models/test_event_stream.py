@@ -74,3 +74,9 @@ def test_an_event_comes_as_soon_as_it_is_whole() -> None:
     events = server_events(pieces())  # type: ignore[arg-type]
     assert next(events).data == "a"
     assert len(taken) == 2
+
+
+def test_a_line_ending_that_is_split_is_one() -> None:
+    body = b"data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n"
+    for at in range(len(body)):
+        assert data_of(body[:at], body[at:]) == ["a\nb", "c"]
