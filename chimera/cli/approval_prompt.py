@@ -62,13 +62,15 @@ class _Asker:
         elif answer == "t":
             self._tools.add(tool.name)
         elif answer == "n":
-            return Denial(self._read("Why not? The model reads it; Enter for nothing: "))
+            return Denial(self._read("Why not? (Enter for nothing) "))
         return answer in {"y", "a", "t"}
 
     def _show(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         self._terminal.line((f"{tool.name} wants to {_WISHES.get(tool.effect, 'change a file')}:", "bold"))
+        # Unbroken by us: what is agreed to is what is seen, to the last space.
         for text, style in _shown(tool, arguments):
-            self._terminal.block(text, indent="  ", style=style)
+            for line in text.split("\n"):
+                self._terminal.long_line(f"  {line}", style)
 
     def _answer(self, same: str | None, every: str | None) -> str:
         """One of the letters; empty for a no without a reason."""
@@ -76,7 +78,7 @@ class _Asker:
         meanings |= {"a": f"always in this run: {same}"} if same else {}
         meanings |= {"t": f"always in this run: {every}"} if every else {}
         for letter, meaning in meanings.items():
-            self._terminal.block(f"{letter}  {meaning}", indent="  ", hang="     ", style="dim")
+            self._terminal.block(meaning, indent=f"  {letter}  ", hang="     ", style="dim")
         words = {"yes": "y", "no": "n"}
         _forget_typed_ahead(self._stdin)
         letters = "/".join(["y", "N", *(letter for letter in meanings if letter not in "yn")])

@@ -177,7 +177,7 @@ def _show_end(page: Terminal, run: RecordedRun) -> None:
     page.block(lines.ending_text(result), style="green" if result.get("stop_reason") == "answered" else "red")
     for heading, text in lines.summary_rows(result, run.verification):
         page.block(text, indent=f"  {heading:<9}", hang=" " * 11)
-    page.block(one_line(str(result.get("run_dir"))), indent="  record   ")
+    page.long_line("  record   " + one_line(str(result.get("run_dir"))))
     for warning in result.get("warnings", []):
         page.block(f"notice: {escaped(str(warning))}", indent="  ")
     if error := result.get("error"):

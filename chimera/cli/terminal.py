@@ -40,7 +40,8 @@ class Terminal:
         self.coloured = self.live and not environment.get("NO_COLOR")
         self.lock = threading.RLock()
         """Held while something is written; by who looks and then writes, for both."""
-        self._ascii = not _can_encode(stream)
+        self._encoding = None if _can_encode(stream, "".join(map(chr, _ASCII))) else stream.encoding
+        """Of a stream without our characters; what else it lacks is escaped before it is measured."""
         self._transient = 0
         self._gone = False
         self._flow = Flow()
@@ -67,7 +68,7 @@ class Terminal:
     ) -> None:
         """Text of any length, wrapped to the width of the terminal; the first line after `indent`, others after `hang`."""
         hang = indent if hang is None else hang
-        columns, text = self.columns, escaped(text)
+        columns, text = self.columns, self._safe(text)
         lines = text.split("\n") if columns is None else wrap(text, columns - max(width(indent), width(hang)))
         for number, line in enumerate(lines):
             whole = (hang if number else indent) + line
@@ -78,7 +79,7 @@ class Terminal:
         with self.lock:
             if not self.live or self._asking or self._flowing:
                 return
-            shown = fit(escaped(text), self.columns or _USUAL_COLUMNS)
+            shown = fit(self._safe(text), self.columns or _USUAL_COLUMNS)
             before, self._transient = self._transient, 0
             over = " " * (before - width(shown))
             self._write(("\r" if before else "") + self._painted(shown, "dim") + over)
@@ -87,7 +88,7 @@ class Terminal:
     def flow(self, text: str) -> None:
         """Text that arrives in pieces, wrapped like `block`; `end_flow` ends it."""
         with self.lock:
-            self._write(self._flow.add(escaped(text), self.columns or _USUAL_COLUMNS))
+            self._write(self._flow.add(self._safe(text), self.columns or _USUAL_COLUMNS))
             self._flowing = True
 
     def end_flow(self) -> None:
@@ -110,7 +111,7 @@ class Terminal:
 
     def long_line(self, text: str, style: Style | None = None) -> None:
         """One line of any length, for the terminal to wrap: where a break of ours would change what it says."""
-        text = escaped(text)
+        text = self._safe(text)
         self._write((self._painted(text, style) if style else text) + "\n")
 
     def raw(self, text: str) -> None:
@@ -121,12 +122,18 @@ class Terminal:
         parts = []
         for span in spans:
             text, style = (span, None) if isinstance(span, str) else span
-            text = escaped(text)
+            text = self._safe(text)
             if columns is not None:
                 text = fit(text, columns)
                 columns -= width(text)
             parts.append(self._painted(text, style) if style else text)
         return "".join(parts).rstrip()
+
+    def _safe(self, text: str) -> str:
+        text = escaped(text)
+        if self._encoding is None:
+            return text
+        return text.translate(_ASCII).encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def _painted(self, text: str, style: Style) -> str:
         return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if self.coloured and text else text
@@ -143,15 +150,15 @@ class Terminal:
             text = "\r" + " " * self._transient + "\r" + text
             self._transient = 0
         try:
-            self._stream.write(text.translate(_ASCII) if self._ascii else text)
+            self._stream.write(text.translate(_ASCII) if self._encoding else text)
             self._stream.flush()
         except (OSError, ValueError):
             self._gone = True
 
 
-def _can_encode(stream: TextIO) -> bool:
+def _can_encode(stream: TextIO, text: str) -> bool:
     try:
-        "·…→✓✗█░┊↺".encode(stream.encoding or "utf-8")
+        text.encode(stream.encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
         return False
     return True

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from chimera.cli.approval_prompt import asker
 from chimera.cli.terminal import Terminal
@@ -118,6 +119,17 @@ def test_an_edit_is_shown_as_what_goes_and_what_comes() -> None:
     _, shown = conversation("n\n")("edit_file", "edit", path="f.py", edits=edits)
     assert "  f.py\n  @ wherever it occurs\n  - a\n  - b\n  + c\n" in shown
     _, shown = conversation("n\n")("write_file", "edit", path="f.py", content="one\n\ntwo\n")
-    assert "  f.py\n  + one\n  +\n  + two\n" in shown
+    assert "  f.py\n  + one\n  + \n  + two\n" in shown
     _, shown = conversation("n\n")("write_file", "edit", path="f.py", content="")
     assert '  content: ""\n' in shown
+
+
+def test_every_space_of_a_command_is_shown_on_a_terminal_too() -> None:
+    class Screenful(io.StringIO):
+        @override
+        def isatty(self) -> bool:
+            return True
+
+    stream, command = Screenful(), f"printf '{'a    b ' * 20}'"
+    asker(Terminal(stream, {"NO_COLOR": "1"}), io.StringIO())(tool("shell", "command"), {"command": command})
+    assert command in stream.getvalue()

@@ -42,7 +42,7 @@ def on_terminal(
             if typed and received.endswith(b"Allow it? [y/N/a/t] "):
                 os.write(ours, f"{typed[0]}\n".encode())
                 typed = typed[1:]
-            elif received.endswith(b"Enter for nothing: "):
+            elif received.endswith(b"Enter for nothing) "):
                 os.write(ours, b"not that file\n")
     os.close(ours)
     assert process.returncode == 0, received.decode()

@@ -155,7 +155,7 @@ def test_a_record_that_somebody_wrote_steers_nothing(
             if isinstance(value, str) and name not in {"type", "tree"}:
                 event[name] = value + HOSTILE
     record.write_text("".join(json.dumps(event) + "\n" for event in events))
-    for arguments in (["show"], ["runs"]):
+    for arguments in (["show", path.name], ["runs"]):
         assert_harmless(on_terminal(*arguments))
 
 

@@ -106,6 +106,19 @@ def test_a_stream_without_our_characters_gets_plain_ones() -> None:
     assert raw.getvalue() == b"+ a - b > c~ \\u6f22\n"
 
 
+def test_what_a_stream_cannot_encode_is_measured_as_it_is_shown() -> None:
+    class Narrow(io.TextIOWrapper):
+        @override
+        def isatty(self) -> bool:
+            return True
+
+    raw = io.BytesIO()
+    terminal = Terminal(Narrow(raw, encoding="ascii", errors="backslashreplace"), {"NO_COLOR": "1"})
+    terminal.line("漢" * 100)
+    terminal.block("漢字 " * 40, indent="  ")
+    assert max(map(len, raw.getvalue().splitlines())) <= 79
+
+
 def test_a_stream_that_went_away_is_given_up_silently() -> None:
     terminal = Terminal(Closed(), {})
     terminal.line("a")
