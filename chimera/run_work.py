@@ -56,7 +56,8 @@ def work_of_run(shadow: ShadowRepository, run_id: str, marks: Sequence[Mark]) ->
     changes = path_changes(trees, run_id, marks, 0)
     wanted = {c.path: pair for c in changes if (pair := _pair(c))[0] != pair[1] and not _unshown(c)}
     between = {c.path: c.between for c in changes if c.path in wanted and c.between}
-    before, after, mixed = marks[0].tree, marks[-1].tree, ()
+    before, after = marks[0].tree, marks[-1].tree
+    mixed: tuple[bytes, ...] = ()
     if between or wanted != trees.differences(before, after):
         with shadow.opened() as trees:
             mixed = tuple(_take_out(trees, wanted, between))
@@ -116,14 +117,21 @@ def _take_out(
     for path, changes in between.items():
         before, after = wanted[path]
         for old, new in reversed(changes):
-            contents = [entry.oid if (entry := entry_of(state)) else None for state in (old, new)]
-            oid = after and trees.merged(after.oid, base=contents[1], other=contents[0])
-            if after is None or oid is None:
+            merged = _without(trees, after, old=entry_of(old), new=entry_of(new))
+            if merged is None:
                 yield path
                 break
-            after = Entry(after.mode, oid)
+            after = merged
         else:
             wanted[path] = (before, after)
+
+
+def _without(trees: Trees, entry: Entry | None, *, old: Entry | None, new: Entry | None) -> Entry | None:
+    """A file without what led from `old` to `new`; None where that cannot be told from the rest."""
+    if entry is None or old is None or new is None:
+        return None
+    oid = trees.merged(entry.oid, base=new.oid, other=old.oid)
+    return None if oid is None else Entry(entry.mode, oid)
 
 
 def _new_and_not_looked_into(trees: Trees, run_id: str, marks: Sequence[Mark]) -> dict[bytes, str]:

@@ -100,13 +100,11 @@ class Trees:
         index.unlink(missing_ok=True)
         return made
 
-    def merged(self, oid: str, *, base: str | None, other: str | None) -> str | None:
+    def merged(self, oid: str, *, base: str, other: str) -> str | None:
         """A content with what leads from `base` to `other` done to it as well; None where the two are in each other's way.
 
         The caller holds the lock.
         """
-        if base is None or other is None:
-            return None
         names = [self.git_dir / f"merge-{n}.tmp" for n in range(3)]
         for name, (_, content) in zip(names, self.contents([oid, base, other]), strict=True):
             name.write_bytes(content)

@@ -29,7 +29,7 @@ def test_an_annex_comes_back_as_it_was(
 
 def test_only_permissions_that_few_files_have_take_room() -> None:
     files = {b"%d" % n: 0o664 for n in range(100)} | {b"x": 0o600, b"run": 0o775}
-    annex = Annex.of_modes(files, {}, ())
+    annex = Annex.of_modes(files, {}, {})
     assert annex.modes == {b"x": 0o600}
     assert (annex.usual[FILE], annex.usual[PROGRAM]) == (0o664, 0o775)
 
