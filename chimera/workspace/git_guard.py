@@ -37,7 +37,7 @@ _WATCHED_FOLDERS = 20_000
 _TIMES_AFTER_A_COMMAND = 10
 # A mount takes bwrap about a millisecond, and the more there are the longer.
 _PROTECTED_REPOSITORIES = 200
-_PINNED_FOLDERS = 100
+_PINNED_FOLDERS = 20
 
 Identity = tuple[int, int]
 Access = Literal["write", "read"]
@@ -59,17 +59,20 @@ class _Plan:
         self.access[path] = "read" if "read" in (access, self.access.get(path)) else "write"
 
     def pin(self, more: Iterable[Path]) -> None:
-        """Keep the folders above everything that is mounted, and above `more`, from being moved."""
-        places = [*self.access, *self.links, *more]
-        above = {p for place in places if place.is_relative_to(self.root) for p in place.parents}
-        folders = sorted(p for p in above if p != self.root and p.is_relative_to(self.root))
-        for folder in folders[:_PINNED_FOLDERS]:
+        """Keep the folders above `more`, and as many above everything that is mounted, from being moved.
+
+        A repository that was moved all the same is found again before the next command.
+        """
+        around = self._above([*self.access, *self.links])
+        for folder in [*self._above(more), *around[:_PINNED_FOLDERS]]:
             if not any(self.access.get(place) == "read" for place in (folder, *folder.parents)):
                 self.mount(folder, "write")
-        if len(folders) > _PINNED_FOLDERS:
-            self.missing.append(
-                f"only {_PINNED_FOLDERS} folders around nested repositories and hidden files cannot be moved"
-            )
+
+    def _above(self, places: Iterable[Path]) -> list[Path]:
+        """The folders between the workspace and these places, those near the workspace first."""
+        inside = (place for place in places if place.is_relative_to(self.root))
+        above = {folder for place in inside for folder in place.parents if folder.is_relative_to(self.root)}
+        return sorted(above - {self.root}, key=lambda folder: (len(folder.parts), folder))
 
     def arguments(self) -> Iterator[str]:
         """For bwrap, after the workspace itself."""

@@ -162,6 +162,25 @@ class TestWhatWasThere:
         assert contents(git_folder) == before
         assert not desk.entered(".", "vendor/dep")
 
+    def test_of_many_repositories_those_that_can_be_moved_are_found_again(self, desk: Desk, git: Git) -> None:
+        for number in range(30):
+            git(desk.root, "init", "--quiet", f"dep{number}")
+        before = {n: contents(desk.root / f"dep{n}" / ".git") for n in range(30)}
+        desk.open()
+
+        desk.run(
+            "mkdir x; for n in $(seq 0 29); do mv dep$n x/$n 2>/dev/null; done; chmod 311 x x/*; ls -d dep*/ | wc -l",
+            "chmod 755 x x/*; for g in */.git */*/.git; do echo x >> $g/config; echo x > $g/hooks/pre-commit; done",
+        )
+
+        moved = {
+            n: desk.root / "x" / str(n) / ".git" for n in range(30) if (desk.root / "x" / str(n)).exists()
+        }
+        assert len(moved) == 10
+        for number, content in before.items():
+            place = moved.get(number, desk.root / f"dep{number}" / ".git")
+            assert contents(place) == content
+
     @pytest.mark.parametrize("kind", ["submodule", "worktree", "store", "link"])
     def test_what_a_pointer_leads_to_is_protected_as_well(self, desk: Desk, git: Git, kind: str) -> None:
         root = desk.repository()
