@@ -60,7 +60,7 @@ def test_no_module_of_the_repository_is_imported(
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     if program == (str(CONSOLE_SCRIPT),) and not environment:
         for arguments in (["show"], ["diff"], ["runs"], ["floor", "--window", "9000"]):
-            assert repository.chimera(*arguments).returncode == 0
+            assert repository.chimera(*arguments, program=program).returncode == 0
     assert repository.executed == []
 
 
