@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
+import json
+import os
 from dataclasses import replace
 
 from chimera import prompts
@@ -12,7 +14,10 @@ from chimera.core.tokens import GROUP_SEPARATOR
 from chimera.errors import ConfigError
 from chimera.tools.base import Tool
 from chimera.tools.schema_compact import compact_schema
+from chimera.workspace.terminal_text import escaped
 
+_LISTED_NAMES = 20
+_LISTED_CHARACTERS = 40
 # In the lean profile. What the others do, a command does, too, and a small model that has a search only searches.
 LEAN_TOOLS = ("read_file", "edit_file", "write_file", "shell")
 
@@ -23,8 +28,26 @@ def is_lean(config: Config) -> bool:
 
 
 def system_text(config: Config) -> str:
-    """The system message, but for instructions of the repository and for how calls are made."""
-    return prompts.LEAN_SYSTEM if is_lean(config) else prompts.SYSTEM
+    """The system message, but for instructions of the repository and for how calls are made.
+
+    A small model makes up the names of files rather than look for them, so the lean text lists the first of them.
+    """
+    if not is_lean(config):
+        return prompts.SYSTEM
+    try:
+        entries = sorted(os.scandir(config.workspace), key=lambda entry: (entry.is_dir(), entry.name))
+    except OSError:
+        entries = []
+    names = [
+        f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if _is_telling(entry.name)
+    ]
+    shown = [json.dumps(escaped(name)) for name in names[:_LISTED_NAMES]]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"{prompts.LEAN_SYSTEM}\n- In the repository: {', '.join(shown) or 'nothing yet'}{more}."
+
+
+def _is_telling(name: str) -> bool:
+    return not name.startswith((".", "__")) and len(name) <= _LISTED_CHARACTERS
 
 
 def choose_protocols(config: Config, *, takes_tools: bool | None = None) -> tuple[ToolProtocol, ...]:
