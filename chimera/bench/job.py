@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from chimera.bench.agents import BenchAgent
 from chimera.bench.isolation import Isolation, Network, hidden_folders
+from chimera.bench.on_ray import OnRay
 from chimera.bench.report import Report
 from chimera.bench.results import (
     JOB,
@@ -36,6 +37,8 @@ from chimera.errors import ConfigError
 
 Redo = Literal["errored", "failed", "all"]
 """Which finished trials of a resumed job are run again. `failed`: whatever was not passed."""
+Executor = Literal["local", "ray"]
+"""Where trials run: in processes of this machine, or on a Ray cluster."""
 # A provider that is out of order, or a full disk, wants minutes rather than seconds.
 _FIRST_DELAY_S = 10.0
 
@@ -68,6 +71,7 @@ class Job:
     attempts: int = 1
     jobs: int = 1
     """Trials at once. With more than one, each has a process of its own."""
+    executor: Executor = "local"
     infra_retries: int = 0
     """How often a trial is begun again that says nothing about the agent."""
     timeout_multiplier: float = 1.0
@@ -163,6 +167,8 @@ class Job:
         return (self.redo is not None and errored) or (self.redo == "failed" and not row.passed)
 
     def _workers(self) -> Workers:
+        if self.executor == "ray":
+            return OnRay(self.jobs, self.on_phase)
         return InTurn(self.on_phase) if self.jobs == 1 else InProcesses(self.jobs, self.on_phase)
 
 

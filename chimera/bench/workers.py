@@ -129,7 +129,7 @@ class InProcesses:
 
     def start(self, trial: Trial, delay_s: float = 0.0) -> None:
         here, there = self._context.Pipe(duplex=False)
-        bare = replace(trial, notify=_say_nothing)
+        bare = replace(trial, notify=say_nothing)
         secrets = secret_variables(process_environment())
         arguments = (bare, delay_s, there, dict(secrets))
         process = self._context.Process(target=_live, args=arguments, name=trial.name)
@@ -192,8 +192,8 @@ class InProcesses:
         self._running.clear()
 
 
-def _say_nothing(trial: Trial, phase: Phase) -> None:
-    pass
+def say_nothing(trial: Trial, phase: Phase) -> None:
+    """Notify nobody: what a trial has on its way to another process."""
 
 
 @contextmanager
@@ -217,10 +217,11 @@ def _live(trial: Trial, delay_s: float, told: Connection, secrets: Mapping[str, 
     signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.signal(signal.SIGTERM, _interrupt)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    told.send(_outcome(replace(trial, notify=lambda _, phase: told.send(("phase", phase))), delay_s))
+    told.send(life_of(replace(trial, notify=lambda _, phase: told.send(("phase", phase))), delay_s))
 
 
-def _outcome(trial: Trial, delay_s: float) -> tuple[Any, ...]:
+def life_of(trial: Trial, delay_s: float) -> tuple[Any, ...]:
+    """Live a trial, after a delay: ("row", its row), or ("config", what cannot be)."""
     try:
         time.sleep(delay_s)
         return "row", trial.run()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 IsolationName = Literal["auto", "docker", "namespace", "copy"]
 NetworkName = Literal["none", "host"]
 KeepName = Literal["all", "failed", "none"]
+ExecutorName = Literal["local", "ray"]
 RedoName = Literal["errored", "failed", "all"]
 SELECT, REPEAT, PLACE = "Selection", "Repetition", "Isolation"
 
@@ -113,6 +114,10 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
         ),
     ] = 2,
     jobs: Jobs = None,
+    executor: Annotated[
+        ExecutorName,
+        typer.Option(help="Where trials run; ray: on a Ray cluster (RAY_ADDRESS).", rich_help_panel=REPEAT),
+    ] = "local",
     isolation: Isolation = "auto",
     network: Annotated[
         NetworkName | None,
@@ -167,8 +172,8 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
 ) -> int:
     """Run benchmark tasks and grade them with their hidden tests.
 
-    Exit code: 0 all graded, 1 below --fail-under, 2 usage or a bad task, 3 some trial has no grade, 5 the cost limit of the
-    job is reached, 130 interrupted.
+    Exit code: 0 all graded, 1 below --fail-under or a request broke an invariant, 2 usage or a bad task, 3 some trial has
+    no grade, 5 the cost limit of the job is reached, 130 interrupted.
     """
     from chimera.bench.isolation import available_isolation, real_network
     from chimera.bench.job import Job, new_output
@@ -210,6 +215,7 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
         network=real_network(level, network),
         attempts=attempts,
         jobs=jobs or default_jobs(),
+        executor=executor,
         infra_retries=infra_retries,
         timeout_multiplier=timeout_multiplier,
         max_cost=job_max_cost,
