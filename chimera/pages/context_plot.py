@@ -93,9 +93,17 @@ class _Drawing:
         group = -(-len(columns) // _MOST_COLUMNS[width])
         self.columns = [_largest(columns[n : n + group]) for n in range(0, len(columns), group)]
         largest = max(max(column.size, column.before or 0) for column in columns)
-        lines = (("trigger", limits.trigger), ("budget", limits.budget), ("window", limits.window))
-        near = [size for _, size in lines if size <= largest * _NEAR or size == limits.window <= 3 * largest]
-        self.lines = [(name, size) for name, size in lines if size <= max([largest, *near])]
+        self._all_lines = (
+            ("trigger", limits.trigger),
+            ("budget", limits.budget),
+            ("window", limits.window),
+        )
+        near = [
+            size
+            for _, size in self._all_lines
+            if size <= largest * _NEAR or size == limits.window <= 3 * largest
+        ]
+        self.lines = [(name, size) for name, size in self._all_lines if size <= max([largest, *near])]
         self.ticks = ticks(max([largest, *near]))
         self.apart = (width - _LEFT - _RIGHT) / len(self.columns)
 
@@ -180,6 +188,11 @@ class _Drawing:
 
     def _limits(self) -> list[str]:
         drawn, last = [], -99.0
+        if above := [(name, size) for name, size in self._all_lines if (name, size) not in self.lines]:
+            said = ", ".join(f"{name} {size:,}" for name, size in above)
+            drawn.append(
+                f'<text class="limit-name" x="{self.width - _RIGHT - 3}" y="{_TOP - 8}" text-anchor="end">↑ {said}</text>'
+            )
         for name, size in self.lines:
             y = self._y(size)
             drawn.append(f'<path class="limit {name}" d="M{_LEFT} {y:.1f}H{self.width - _RIGHT}"/>')

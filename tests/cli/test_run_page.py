@@ -169,7 +169,7 @@ def test_the_commands_write_pages_with_the_patch_and_the_curves(
     assert read.open == []
     assert read.tags <= TAGS
     assert "Stopped before its first step: floor" in read.text
-    assert "trigger 3,360" not in read.text  # far above what these requests take
+    assert "↑ trigger 3,360, budget 4,200, window 7,000" in read.text  # far above what these requests take
     ended = chimera("show", "--html", str(tmp_path / "no" / "page.html"))
     assert ended.code == 2
     assert "no/page.html" in ended.err
