@@ -9,6 +9,7 @@ import difflib
 import json
 import math
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ SandboxLevel = Literal["read-only", "workspace-write", "danger-full-access"]
 CompactionMode = Literal["mask", "note", "summary"]
 AdapterName = Literal["auto", "litellm", "direct"]
 ToolProtocolChoice = Literal["auto", "native", "json"]
+Source = Literal["argument", "environment", "file", "default"]
 
 DEFAULT_MAX_STEPS = 50
 MOST_WINDOW = 1_000_000_000
@@ -34,6 +36,15 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "adapter": get_args(AdapterName),
     "tool_protocol": get_args(ToolProtocolChoice),
 }
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "str": (str, "text"),
+    "bool": (bool, "true or false"),
+    "float": ((int, float), "a number"),
+    "tuple": (tuple, "a list of names"),
+    "Mapping": (Mapping, "a table"),
+    "Path": (Path, "a path"),
+}
+"""By the name of a field's type: what a value is, and how that is said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +107,10 @@ class Config:
             value = getattr(self, name)
             if value is not None and value not in choices:
                 raise ConfigError(f"{name} is {value!r}; it must be one of: {', '.join(choices)}")
+        self._check_kinds()
         self._check_numbers()
         if self.verify is not None and (not self.verify.strip() or "\0" in self.verify):
             raise ConfigError(f"verify is {self.verify!r}; it must be a command")
-        for name in ("tools", "openapi_methods"):
-            if isinstance(value := getattr(self, name), str):
-                raise ConfigError(f"{name} is {value!r}; it must be a list of names")
         if self.openapi is None and (self.openapi_base_url or self.openapi_env):
             raise ConfigError(
                 "openapi_base_url and openapi_env say something about --openapi FILE; give that, too"
@@ -114,6 +123,16 @@ class Config:
             raise ConfigError(
                 "mode yolo asks nothing and confines nothing: say so with --sandbox danger-full-access"
             )
+
+    def _check_kinds(self) -> None:
+        for f in fields(self):
+            value, kind = getattr(self, f.name), str(f.type).partition(" |")[0].partition("[")[0]
+            if kind not in _KINDS or (value is None and "None" in str(f.type)):
+                continue
+            wanted, words = _KINDS[kind]
+            right = isinstance(value, wanted) and (kind != "float" or not isinstance(value, bool))
+            if not right or (kind == "tuple" and not all(isinstance(name, str) for name in value)):
+                raise ConfigError(f"{f.name} is {value!r}; it must be {words}")
 
     def _check_numbers(self) -> None:
         for name, most in (("window", MOST_WINDOW), ("keep_turns", math.inf), ("max_steps", math.inf)):
@@ -135,12 +154,42 @@ class Config:
 FIELD_NAMES = tuple(f.name for f in fields(Config))
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a setting comes from."""
+
+    source: Source = "default"
+    where: str = ""
+    """The variable, or `FILE:LINE`; empty for arguments and defaults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of a run, and where each comes from."""
+
+    config: Config
+    origins: Mapping[str, Origin]
+    """By field name; those that are not in it are defaults."""
+    path: Path
+    """Where the user's settings file is looked for."""
+
+
 def load_config(
     arguments: Mapping[str, Any],
     *,
     environment: Mapping[str, str] | None = None,
     settings_file: Path | None = None,
 ) -> Config:
+    """The settings of a run, as `load_settings` finds them."""
+    return load_settings(arguments, environment=environment, settings_file=settings_file).config
+
+
+def load_settings(
+    arguments: Mapping[str, Any],
+    *,
+    environment: Mapping[str, str] | None = None,
+    settings_file: Path | None = None,
+) -> Settings:
     """The settings of a run: argument > environment `CHIMERA_*` > user settings file > default.
 
     Args:
@@ -152,21 +201,39 @@ def load_config(
         ConfigError: an unknown name or an unusable value, with its origin and a suggestion.
     """
     environment = os.environ if environment is None else environment  # noqa: TID251
-    values = _from_file(config_path(environment) if settings_file is None else settings_file)
-    values |= _from_environment(environment)
-    values |= {name: value for name, value in arguments.items() if value is not None}
-    for name in values:
+    path = config_path(environment) if settings_file is None else settings_file
+    values, origins = _from_file(path)
+    for name, value in _from_environment(environment).items():
+        values[name], origins[name] = value, Origin("environment", ENVIRONMENT_PREFIX + name.upper())
+    for name, value in arguments.items():
         _known(name, "option")
-    if "workspace" in values:
-        values["workspace"] = Path(values["workspace"])
-    for name in {"mcp", "openapi"} & values.keys():
-        values[name] = Path(values[name]).expanduser().absolute()
-    for name in {"tools", "openapi_methods"} & values.keys():
-        values[name] = values[name] if isinstance(values[name], str) else tuple(values[name])
+        if value is not None:
+            values[name], origins[name] = value, Origin("argument")
+    values = {name: _converted(name, value) for name, value in values.items()}
     try:
-        return replace(Config(), **values)
-    except TypeError as fault:
-        raise ConfigError(f"a setting has the wrong type: {fault}") from fault
+        return Settings(config=replace(Config(), **values), origins=origins, path=path)
+    except ConfigError as fault:
+        raise ConfigError(f"{fault}{_blame(fault, values, origins)}") from fault
+
+
+def _converted(name: str, value: Any) -> Any:
+    """A value as the field holds it; one of a wrong kind as it is, for `Config` to refuse."""
+    if name in {"workspace", "mcp", "openapi"} and isinstance(value, (str, Path)):
+        return Path(value) if name == "workspace" else Path(value).expanduser().absolute()
+    if name in {"tools", "openapi_methods"} and isinstance(value, (list, tuple)):
+        return tuple(value)
+    return value
+
+
+def _blame(fault: ConfigError, values: Mapping[str, Any], origins: Mapping[str, Origin]) -> str:
+    """Where the value comes from that alone brings the same fault; empty for arguments, which the user sees."""
+    for name, value in values.items():
+        try:
+            replace(Config(), **{name: value})
+        except ConfigError as alone:
+            if str(alone) == str(fault) and origins[name].where:
+                return f" ({origins[name].where})"
+    return ""
 
 
 def config_path(environment: Mapping[str, str]) -> Path:
@@ -200,32 +267,49 @@ def _known(name: str, kind: str) -> None:
         raise ConfigError(f"unknown {kind} {name!r}{hint}")
 
 
-def _from_file(path: Path) -> dict[str, Any]:
+def _from_file(path: Path) -> tuple[dict[str, Any], dict[str, Origin]]:
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        return {}
+        return {}, {}
     except (OSError, UnicodeDecodeError) as fault:
         raise ConfigError(f"the settings file {str(path)!r} cannot be read: {fault}") from fault
     try:
-        values = tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
         raise ConfigError(f"the settings file {str(path)!r} is not TOML: {fault}") from fault
-    values = {name.replace("-", "_"): value for name, value in values.items()}
-    for name in values:
-        _known(name, f"setting in {str(path)!r}:")
-    return values
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    for written, value in table.items():
+        name, place = written.replace("-", "_"), f"{path}:{_line(text, written)}"
+        _known(name, f"setting in {place!r}:")
+        values[name], origins[name] = value, Origin("file", place)
+    return values, origins
+
+
+def _line(text: str, name: str) -> int:
+    """The line in which a name at the top of a TOML file is given its value."""
+    found = re.search(rf"""^[ \t]*\[?[ \t]*["']?{re.escape(name)}["']?[ \t]*[=.\]]""", text, re.MULTILINE)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
 
 
 # Names with our prefix that are not settings of a run.
-_NOT_SETTINGS = {"CHIMERA_STATE_DIR", "CHIMERA_CONFIG_DIR"}
+_NOT_SETTINGS = {
+    ENVIRONMENT_PREFIX + name for name in ("STATE_DIR", "CONFIG_DIR", "DEBUG", "LLAMA_SERVER", "MARK")
+}
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Variables with our prefix that set nothing: most likely misspelt."""
+    known = _NOT_SETTINGS | {ENVIRONMENT_PREFIX + name.upper() for name in FIELD_NAMES}
+    return sorted(name for name in environment if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for f in fields(Config):
         key = ENVIRONMENT_PREFIX + f.name.upper()
-        if key in environment and key not in _NOT_SETTINGS and environment[key] != "":
+        if environment.get(key, "") != "":
             values[f.name] = _parse(key, environment[key], str(f.type))
     return values
 
@@ -238,7 +322,7 @@ def _parse(key: str, text: str, kind: str) -> Any:
             return float(text)
     except ValueError as fault:
         raise ConfigError(f"{key} is {text!r}; it must be a number") from fault
-    if kind == "bool":
+    if kind.startswith("bool"):
         if text.lower() not in {"0", "1", "true", "false", "yes", "no"}:
             raise ConfigError(f"{key} is {text!r}; it must be true or false")
         return text.lower() in {"1", "true", "yes"}

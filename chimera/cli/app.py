@@ -21,6 +21,7 @@ from chimera.cli.resume import resume
 from chimera.cli.run import run
 from chimera.cli.runs import runs
 from chimera.cli.schema_bench import schema_bench
+from chimera.cli.settings import config
 from chimera.cli.show import show
 from chimera.cli.undo import redo, undo
 
@@ -61,5 +62,9 @@ app.command(cls=GroupedCommand, short_help="Count the tokens of the tool schemas
 app.add_typer(bench_app, name="bench", short_help="Run and grade benchmark tasks.")
 app.add_typer(local_app, name="local", short_help="Name and fetch local model files.")
 app.command(cls=GroupedCommand, short_help="Find out what works here.")(doctor)
+app.command(
+    short_help="Show every setting and where it comes from.",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)(config)
 app.command(short_help="Watch a complete run, without any key.")(demo)
 app.command(short_help="Print the completion script of a shell.")(completion)

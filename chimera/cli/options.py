@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ from typer.core import TyperCommand
 from typing_extensions import override
 
 from chimera.cli.output import OutputFormat
-from chimera.config import AdapterName, ToolProtocolChoice
+from chimera.config import FIELD_NAMES, AdapterName, ToolProtocolChoice, parse_model_options
 
 if TYPE_CHECKING:
     from typer._click.formatting import HelpFormatter
@@ -148,6 +149,25 @@ class GroupedCommand(TyperCommand):
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+def settings_given(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `chimera run` as settings, None for those that were not given.
+
+    Args:
+        params: what the parser made of the command line.
+    """
+    given = {name: params[name] for name in FIELD_NAMES if name in params}
+    pairs = params["model_option"]
+    imported = (
+        params[name] for name in ("mcp", "openapi", "openapi_base_url", "openapi_methods", "openapi_env")
+    )
+    return {
+        **given,
+        "model_options": parse_model_options(list(pairs)) if pairs else None,
+        "tools": tool_names(params["tools"]),
+        **imports(*imported),
+    }
 
 
 def imports(

@@ -15,7 +15,7 @@ from chimera import interruption
 from chimera.cli import options
 from chimera.cli.options import CONTEXT, LIMITS, MODEL, SAFETY
 from chimera.cli.output import Output
-from chimera.config import CompactionMode, Mode, SandboxLevel, parse_model_options
+from chimera.config import CompactionMode, Mode, SandboxLevel
 from chimera.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -118,32 +118,7 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     """
     output: Output = ctx.obj
     output.format, output.verbose = output_format, verbose
-    settings = {
-        "workspace": workspace,
-        "verify": verify,
-        "model": model,
-        "api_base": api_base,
-        "adapter": adapter,
-        "model_options": parse_model_options(model_option) if model_option else None,
-        "window": window,
-        "budget_fraction": budget_fraction,
-        "trigger": trigger,
-        "keep_turns": keep_turns,
-        "compaction": compaction,
-        "max_steps": max_steps,
-        "max_cost": max_cost,
-        "max_seconds": max_seconds,
-        "mode": mode,
-        "sandbox": sandbox,
-        "allow_net": allow_net,
-        "allow_git_write": allow_git_write,
-        "allow_secret_files": allow_secret_files,
-        "tools": options.tool_names(tools),
-        "compact_schemas": compact_schemas,
-        "tool_protocol": tool_protocol,
-        "lean": lean,
-        **options.imports(mcp, openapi, openapi_base_url, openapi_methods, openapi_env),
-    }
+    settings = options.settings_given(ctx.params)
     return run_task(output, read_task(task, file), settings, quiet=quiet)
 
 
