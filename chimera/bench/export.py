@@ -70,12 +70,7 @@ def trajectory(run: Path, row: Row) -> dict[str, Any] | None:
         recording = read_recording(path)
     except RecordError:
         return None
-    found = {
-        "schema_version": ATIF,
-        "session_id": recording.run_id,
-        "agent": {"name": row.agent, "version": row.version, "model_name": row.model},
-        "steps": [{"step_id": number, **step} for number, step in enumerate(_steps(recording), 1)],
-    }
+    found = atif(recording, agent=row.agent, version=row.version, model=row.model)
     if row.tokens is not None:
         tokens = row.tokens
         found["final_metrics"] = {
@@ -86,6 +81,16 @@ def trajectory(run: Path, row: Row) -> dict[str, Any] | None:
             "total_steps": row.steps,
         }
     return found
+
+
+def atif(recording: Recording, *, agent: str, version: str, model: str | None) -> dict[str, Any]:
+    """What a record tells, in ATIF."""
+    return {
+        "schema_version": ATIF,
+        "session_id": recording.run_id,
+        "agent": {"name": agent, "version": version, "model_name": model},
+        "steps": [{"step_id": number, **step} for number, step in enumerate(_steps(recording), 1)],
+    }
 
 
 def _steps(recording: Recording) -> Iterator[dict[str, Any]]:
