@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from chimera.cli.options import CommandGroup
 from chimera.cli.output import Output
 from chimera.config import state_dir
 
-local_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+local_app = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
 
 
 @local_app.callback()

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typing_extensions import override
 
+from chimera.cli.examples import write_examples
 from chimera.cli.output import OutputFormat
 from chimera.config import FIELD_NAMES, AdapterName, ToolProtocolChoice, parse_model_options
 
@@ -134,7 +135,7 @@ OpenApiEnv = Annotated[
 
 
 class GroupedCommand(TyperCommand):
-    """A command whose help lists options under the headings of their groups."""
+    """A command whose help lists options under the headings of their groups, and ends with examples."""
 
     @override
     def format_options(self, ctx: Any, formatter: HelpFormatter) -> None:
@@ -149,6 +150,28 @@ class GroupedCommand(TyperCommand):
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+    @override
+    def format_epilog(self, ctx: Any, formatter: HelpFormatter) -> None:
+        write_examples(ctx.command_path, formatter)
+
+
+class CommandGroup(TyperGroup):
+    """A group whose help lists commands under the headings of their groups, and ends with examples."""
+
+    @override
+    def format_commands(self, ctx: Any, formatter: HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            record = (name, command.get_short_help_str(formatter.width))
+            groups.setdefault(getattr(command, "rich_help_panel", None) or "Commands", []).append(record)
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+    @override
+    def format_epilog(self, ctx: Any, formatter: HelpFormatter) -> None:
+        write_examples(ctx.command_path, formatter)
 
 
 def settings_given(params: Mapping[str, Any]) -> dict[str, Any]:
