@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chimera.pages.document import plain
+from chimera.pages.document import PALETTE, PLOT_STYLE, plain
 from chimera.pages.plots import COLOURS, legend, short_size, svg, ticks
 
 _TOP, _BOTTOM, _LEFT, _RIGHT = 34, 40, 46, 10
@@ -74,6 +74,28 @@ def context_plot(
         n: words for n, (name, words) in enumerate(names.items()) if any(c.parts.get(name) for c in columns)
     }
     return f"{drawings}{legend(used) if used else ''}"
+
+
+def context_picture(title: str, columns: Sequence[Column], limits: Limits, names: Mapping[str, str]) -> str:
+    """The wide drawing as a file of its own, with its colours and a legend. Arguments are those of `context_plot`."""
+    width, height, edge, row = 920, 320, 14, 26
+    drawing = _Drawing(title, columns, limits, names, width, height).svg()
+    placed = drawing.replace("<svg ", f'<svg x="{edge}" y="{edge}" width="{width}" height="{height}" ', 1)
+    entries, x, y = [], float(edge + _LEFT), height + 2 * edge
+    for colour, (name, words) in enumerate(names.items()):
+        if any(column.parts.get(name) for column in columns):
+            entries.append(
+                f'<rect class="part s{colour % COLOURS}" x="{x:.0f}" y="{y - 11}" width="12" height="12" rx="2"/>'
+                f'<text x="{x + 18:.0f}" y="{y}">{plain(words)}</text>'
+            )
+            x += 44 + 7.2 * len(words)
+    whole = (width + 2 * edge, height + row + 2 * edge)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {whole[0]} {whole[1]}" role="img" aria-label="{plain(title)}">'
+        f"<style>{PALETTE}{PLOT_STYLE}{STYLE}.ground{{fill:var(--card)}}</style>"
+        f'<rect class="ground" width="{whole[0]}" height="{whole[1]}" rx="8"/>'
+        f'{placed}<g class="plot">{"".join(entries)}</g></svg>\n'
+    )
 
 
 class _Drawing:

@@ -11,11 +11,26 @@ from pathlib import Path
 from chimera.errors import ConfigError
 from chimera.workspace.terminal_text import escaped
 
-_STYLE = """
+PALETTE = """
 :root{color-scheme:light dark;--ink:#1c2128;--soft:#57606a;--page:#fff;--card:#f6f8fa;--line:#d0d7de;--bad:#b3261e;
 --good:#176f2c;--c0:#0b62b8;--c1:#b8500b;--c2:#1a7f37;--c3:#8250df;--c4:#0a7a83;--c5:#b3261e}
 @media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa5b1;--page:#0d1117;--card:#161b22;--line:#30363d;
 --bad:#ff8d84;--good:#6fdd8b;--c0:#6cb6ff;--c1:#ffab70;--c2:#6fdd8b;--c3:#d2a8ff;--c4:#5fd4de;--c5:#ff8d84}}
+"""
+"""The colours of pages and pictures, light and dark."""
+PLOT_STYLE = """
+.plot text{font:13px system-ui,sans-serif;fill:var(--soft)}.plot .axis,.plot .tip{fill:var(--ink)}
+.grid{stroke:var(--line);stroke-width:1;fill:none}.line{fill:none;stroke:currentColor;stroke-width:2}
+.whisker{fill:none;stroke:currentColor;stroke-width:1.5;opacity:.55}.dot,.key{fill:currentColor}.part{fill:currentColor}
+.s0{color:var(--c0)}.s1{color:var(--c1)}.s2{color:var(--c2)}.s3{color:var(--c3)}.s4{color:var(--c4)}.s5{color:var(--c5)}
+.tip{visibility:hidden}.mark:hover .tip,.mark:focus .tip{visibility:visible}
+.mark{outline:none;cursor:default}.mark:focus-visible .dot>*,.mark:focus-visible .part,.mark:hover .dot>*{stroke:var(--ink);
+stroke-width:2.5}
+"""
+"""Rules of plots."""
+_STYLE = (
+    PALETTE
+    + """
 *{box-sizing:border-box}
 body{margin:0 auto;padding:1.5rem clamp(.9rem,3vw,2.5rem);max-width:84rem;background:var(--page);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif}
@@ -29,13 +44,6 @@ th:first-child,td:first-child,.text{text-align:left}td.text:last-child{white-spa
 .plots{margin-top:.7rem;display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem}
 figure.bars{max-width:32rem}details{margin-top:1.6rem}figure{margin:0;padding:1rem;background:var(--card);border:1px solid var(--line);border-radius:.5rem}
 .plot{display:block;width:100%;height:auto;overflow:visible}
-.plot text{font:13px system-ui,sans-serif;fill:var(--soft)}.plot .axis,.plot .tip{fill:var(--ink)}
-.grid{stroke:var(--line);stroke-width:1;fill:none}.line{fill:none;stroke:currentColor;stroke-width:2}
-.whisker{fill:none;stroke:currentColor;stroke-width:1.5;opacity:.55}.dot,.key{fill:currentColor}.part{fill:currentColor}
-.s0{color:var(--c0)}.s1{color:var(--c1)}.s2{color:var(--c2)}.s3{color:var(--c3)}.s4{color:var(--c4)}.s5{color:var(--c5)}
-.tip{visibility:hidden}.mark:hover .tip,.mark:focus .tip{visibility:visible}
-.mark{outline:none;cursor:default}.mark:focus-visible .dot>*,.mark:focus-visible .part,.mark:hover .dot>*{stroke:var(--ink);
-stroke-width:2.5}
 .key{width:.9em;height:.9em;vertical-align:-.08em;margin-right:.35em}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:.2rem 1.1rem;padding:0;margin:.5rem 0 0;font-size:.875rem}
 .legend li{overflow-wrap:anywhere}
@@ -45,6 +53,8 @@ stroke-width:2.5}
 summary{cursor:pointer;padding:.35rem 0}:focus-visible{outline:2px solid var(--c0);outline-offset:2px}
 a{color:var(--c0)}a.skip{position:absolute;left:-99rem}a.skip:focus{left:1rem;top:.5rem;background:var(--page);padding:.4rem}
 """
+    + PLOT_STYLE
+)
 
 
 def plain(value: object) -> str:
