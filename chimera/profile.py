@@ -30,10 +30,12 @@ def is_lean(config: Config) -> bool:
 def system_text(config: Config) -> str:
     """The system message, but for instructions of the repository and for how calls are made.
 
-    A small model makes up the names of files rather than look for them, so the lean text lists the first of them.
+    A small model that needs JSON actions makes up the names of files rather than look, so it is told the first of them.
     """
     if not is_lean(config):
         return prompts.SYSTEM
+    if config.tool_protocol != "json":
+        return prompts.LEAN_SYSTEM
     try:
         entries = sorted(os.scandir(config.workspace), key=lambda entry: (entry.is_dir(), entry.name))
     except OSError:
