@@ -14,7 +14,6 @@ from chimera.cli.app import app
 from chimera.cli.examples import EXAMPLES
 from chimera.cli.run_page import PARTS
 from chimera.config import FIELD_NAMES
-from chimera.core.plan import TaskStatus
 from chimera.pages.context_plot import Column, Limits, context_picture
 from chimera.record.events import Event
 from chimera.testing import Reply, ScriptedModel, call, text
@@ -85,8 +84,10 @@ def _run(scratch: Path) -> list[Event]:
 
 def _replies() -> Iterator[Reply]:
     for n in range(_MODULES):
-        statuses: list[TaskStatus] = ["done"] * n + ["doing"] + ["todo"] * (_MODULES - n - 1)
-        tasks = [{"title": f"module_{k:02}.py", "status": status} for k, status in enumerate(statuses)]
+        tasks = [
+            {"title": f"module_{k:02}.py", "status": "done" if k < n else "doing" if k == n else "todo"}
+            for k in range(_MODULES)
+        ]
         if n % 4 == 0:
             yield call("update_plan", tasks=tasks, plan="One module after the other, smallest change first.")
         path = f"module_{n:02}.py"

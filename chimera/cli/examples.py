@@ -57,7 +57,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "floor": (
         "chimera floor --window 16000",
-        "chimera floor --openapi shop.json --compact-schemas",
+        "chimera floor --openapi ~/shop.json --compact-schemas",
     ),
 }
 """By the words behind `chimera`."""

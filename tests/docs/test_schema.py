@@ -57,10 +57,10 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Event], list[
     events: list[Event] = []
     results = []
     modes: tuple[CompactionMode, ...] = ("note", "summary")
+    folder = workspace = state = tmp_path_factory.mktemp("schema")
     for mode in modes:
-        folder = tmp_path_factory.mktemp(mode)
-        workspace, state = folder / "workspace", folder / "state"
-        workspace.mkdir()
+        workspace, state = folder / mode / "workspace", folder / mode / "state"
+        workspace.mkdir(parents=True)
         for n in range(16):
             lines = (f"line {k} of {n}\n" for k in range(90))
             (workspace / f"part_{n}.txt").write_text("".join(lines), encoding="utf-8")
