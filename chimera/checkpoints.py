@@ -75,6 +75,8 @@ class Checkpoints:
         self._last: Snapshot | None = None
         self._names: set[bytes] = set()
         """Everything recorded once stays recorded, also where a rule of the run comes to ignore it."""
+        self._recorded = 0
+        """How many of the names the last snapshot was asked for."""
         self._recall()
         self._snapshot(with_ignored=True)
         self._drop_old_runs()
@@ -195,14 +197,16 @@ class Checkpoints:
         """Take a snapshot. True if it differs from the last one that is recorded."""
         if self._shadow is None:
             return False
-        try:
-            self._last = self._shadow.snapshot(
-                run_id=self._run_id, also=self._names, with_ignored=with_ignored
-            )
-        except WorkspaceError as fault:
-            self._give_up(fault)
-            return False
-        self._names |= self._last.paths
+        if self._last is None or len(self._names) > self._recorded or not self._shadow.unchanged():
+            try:
+                self._last = self._shadow.snapshot(
+                    run_id=self._run_id, also=self._names, with_ignored=with_ignored
+                )
+            except WorkspaceError as fault:
+                self._give_up(fault)
+                return False
+            self._names |= self._last.paths
+            self._recorded = len(self._names)
         if self._last.by_new_rules and _NEW_RULES not in self.notices:
             self.notices.append(_NEW_RULES)
         mark = self._marks[-1] if self._marks else None

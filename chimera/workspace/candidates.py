@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
@@ -17,14 +16,12 @@ from chimera.workspace.folders import scan_folders
 from chimera.workspace.git_folders import enclosing_checkout, git_folders
 from chimera.workspace.git_program import GitError, GitProgram
 from chimera.workspace.ignore_rules import IgnoreRules, rules_now, self_ignoring
+from chimera.workspace.tree_watch import Stamp
 
 MAX_FILE_BYTES = 10 * 1024**2
 ANYTHING = b"/"
 """Stands for every name among those that rules exclude."""
 _MAX_NESTED = 100
-
-Stamp: TypeAlias = tuple[int, int]
-"""Time of the last change of content or status in ns, which nobody can set, and inode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

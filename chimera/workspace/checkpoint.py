@@ -17,9 +17,11 @@ from pathlib import Path
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
 from chimera.workspace.annex import Annex, keep_annex
-from chimera.workspace.candidates import Candidates, Stamp, find_candidates, shown_name
+from chimera.workspace.candidates import Candidates, find_candidates, shown_name
+from chimera.workspace.clock import surely_past
 from chimera.workspace.git_program import GitError, GitProgram, find_git
 from chimera.workspace.ignore_rules import IgnoreRules
+from chimera.workspace.tree_watch import Stamp, TreeWatch
 from chimera.workspace.trees import Entry, Trees, check_id
 
 MAX_FILES = 50_000
@@ -30,7 +32,7 @@ QUOTA_BYTES = 2 * 1024**3
 """What the snapshots of one workspace may take on disk before those of its oldest runs go."""
 _RULES = "rules"
 """Beside the annexes of a run: the ignore rules of its first snapshot."""
-# Longest step of the clock that a file system stamps changes with.
+# Longest step of the clock that git compares.
 _CLOCK_STEP_NS = 1_000_000_000
 # Each clause undoes one way in which attributes of the repository make git change bytes or run a program.
 _ATTRIBUTES = (
@@ -98,6 +100,7 @@ class ShadowRepository:
         self._git_dir = self._state_dir / "shadow" / name
         self._memory: tuple[tuple[int, int, int] | None, Mapping[bytes, Stamp]] | None = None
         """How this object left the kept index, and the files in it. Saves git to look at each of them again."""
+        self._watch = TreeWatch(self._root)
 
     def snapshot(
         self, *, run_id: str | None = None, also: Iterable[bytes] = (), with_ignored: bool = False
@@ -111,6 +114,8 @@ class ShadowRepository:
             with_ignored: list in an annex of its own which files the rules ignore; for a snapshot of a run.
         """
         git = find_git(process_environment(), outside=self._root)
+        look = self._watch.look()
+        self._watch.forget()
         with self._prepared(git):
             found, by_new_rules = self._candidates(git, run_id, also, with_ignored)
             try:
@@ -126,6 +131,8 @@ class ShadowRepository:
                 ignored = self._keep(
                     git, run_id, tree, Annex(unrecorded=dict.fromkeys(found.ignored, "ignored"))
                 )
+        if run_id is not None and not by_new_rules:
+            self._watch.keep(look, found.files, found.omitted)
         return Snapshot(
             tree=tree,
             omitted=tuple(sorted(map(shown_name, found.omitted))),
@@ -134,6 +141,10 @@ class ShadowRepository:
             ignored=ignored,
             by_new_rules=by_new_rules,
         )
+
+    def unchanged(self) -> bool:
+        """Whether a snapshot of the same run now, of no further files, would surely be as the last one of this object."""
+        return self._watch.unchanged()
 
     def graft(
         self, run_id: str, tree: str, changes: Mapping[bytes, Entry | None], annex: Annex
@@ -276,8 +287,13 @@ class ShadowRepository:
         kept = self._kept(git)
         # git compares sizes and whole seconds, and would miss an edit right after a snapshot whose time was put back.
         recent = (last_ns, 0)
-        unsure = [path for path in kept if files.get(path, recent)[0] >= last_ns - _CLOCK_STEP_NS]
         changed = {path for path, stamp in files.items() if kept.get(path) != stamp}
+        unsure = [
+            path
+            for path in kept
+            if (stamp := files.get(path, recent)[0]) >= last_ns - _CLOCK_STEP_NS
+            and (path in changed or not surely_past(stamp, last_ns))
+        ]
         changed.update(path for path in unsure if path in files)
         self._memory = None
         update = [*options, "update-index", "-z"]

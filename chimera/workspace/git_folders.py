@@ -9,7 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
+from chimera.workspace.clock import surely_past
 from chimera.workspace.files import is_file, is_folder, real_path
 
 # As git reads them: what we took for another folder than git does would not be protected.
@@ -21,8 +23,6 @@ STATE = ("HEAD", "packed-refs", "objects", "refs", "logs")
 """Where its history is."""
 GIT_NAMES = frozenset({*GOVERNING, *STATE, "gitdir", "index", "rebase-merge", "rebase-apply", "sequencer"})
 _BARE = {"HEAD", "objects", "refs"}
-# Longest step of the clock that a file system stamps changes with.
-_CLOCK_STEP_NS = 1_000_000_000
 # Both may name files in the checkout: more settings, and the hooks.
 _PATH_SETTING = re.compile(r"^\s*(path|hookspath)\s*=\s*\"?([^\"\n;#]+)", re.MULTILINE | re.IGNORECASE)
 _WORKTREE_SETTING = re.compile(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
@@ -105,12 +105,15 @@ def looks_like_git(folder: Path, *, adding: str = "") -> bool:
     return has("commondir", is_file) or (has("objects", is_folder) and has("refs", is_folder))
 
 
+FolderState: TypeAlias = tuple[int, int, int]
+"""Device, inode and time of the last change, which nobody can set; 0 where the clock may not tell the next one."""
+
+
 @dataclass(slots=True, frozen=True)
 class _Folder:
     """A folder as it was when its entries were read."""
 
-    state: tuple[int, int, int]
-    """Device, inode and time of the last change, which nobody can set; 0 where the clock may not tell the next one."""
+    state: FolderState
     children: tuple[str, ...]
     found: tuple[str, ...]
     """Git's entry in it, or the folder itself where it is a repository without a checkout."""
@@ -126,6 +129,7 @@ class CheckoutWatch:
     root: Path
     limit: int
     """Folders that are looked at, those near the root first."""
+    clock: Callable[[], int] = time.time_ns
     complete: bool = True
     """False once the limit was reached, so that some repositories may not have been found."""
     closed: frozenset[str] = frozenset()
@@ -134,7 +138,7 @@ class CheckoutWatch:
 
     def look(self) -> list[Path]:
         """The `.git` of every checkout, and every folder that is a repository without one; those near the root first."""
-        now_ns = time.time_ns()
+        now_ns = self.clock()
         seen: dict[str, _Folder] = {}
         found: list[Path] = []
         waiting = deque([str(self.root)])
@@ -155,10 +159,14 @@ class CheckoutWatch:
         self._folders, self.closed = seen, frozenset(closed)
         return found
 
+    def states(self) -> dict[str, FolderState]:
+        """The folders of the last look, each as it was."""
+        return {path: folder.state for path, folder in self._folders.items()}
+
     def _folder(self, path: str, now_ns: int) -> _Folder | None:
         try:
             status = os.lstat(path)
-            unsure = status.st_ctime_ns > now_ns - _CLOCK_STEP_NS
+            sure = surely_past(status.st_ctime_ns, now_ns)
             state = (status.st_dev, status.st_ino, status.st_ctime_ns)
             known = self._folders.get(path)
             if known is not None and known.state == state:
@@ -174,7 +182,7 @@ class CheckoutWatch:
         found = [f"{path}/.git"] if ".git" in names else []
         if names >= _BARE and looks_like_git(Path(path)):
             found.append(path)
-        return _Folder((*state[:2], 0 if unsure else state[2]), tuple(children), tuple(found))
+        return _Folder((*state[:2], state[2] if sure else 0), tuple(children), tuple(found))
 
 
 def _pointer(file: Path) -> str | None:

@@ -590,3 +590,31 @@ class TestBounds:
         assert len(git.list_paths(["ls-files", "-z", "--others"], cwd=tmp_path, at_most=20)) == 20
         with pytest.raises(GitError, match="more than 19 files"):
             git.list_paths(["ls-files", "-z", "--others"], cwd=tmp_path, at_most=19)
+
+
+class TestUnchanged:
+    def test_a_workspace_at_rest_is_known_to_be_so_until_something_is_changed(
+        self, repository: Path, shadow: ShadowRepository
+    ) -> None:
+        (repository / ".gitignore").write_text("*.log\n")
+        first = shadow.snapshot(run_id="run", with_ignored=True)
+        # A clock that stamps with its last tick cannot tell a change from one a moment later; the snapshots take longer.
+        for _ in range(20):
+            if shadow.unchanged():
+                break
+            assert shadow.snapshot(run_id="run").tree == first.tree
+        assert shadow.unchanged()
+        (repository / "noise.log").write_text("ignored")
+        same = shadow.snapshot(run_id="run")
+        assert (same.tree, same.annex) == (first.tree, first.annex)
+        before = (repository / "a.py").stat()
+        (repository / "a.py").write_text("two\none\n")
+        os.utime(repository / "a.py", ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert not shadow.unchanged()
+        assert shadow.snapshot(run_id="run").tree != first.tree
+
+    def test_nothing_is_known_where_the_rules_of_now_decide(
+        self, repository: Path, shadow: ShadowRepository
+    ) -> None:
+        shadow.snapshot()
+        assert not shadow.unchanged()

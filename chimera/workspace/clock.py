@@ -1,0 +1,17 @@
+"""What the times tell that a file system stamps changes with."""
+
+from __future__ import annotations
+
+# Of a file system that counts seconds, and of the kernel, which stamps with the time of its last tick (100 a second at least).
+_SECONDS_NS = 1_000_000_000
+_TICKS_NS = 20_000_000
+_FINE_NS = 1_000_000
+
+
+def surely_past(changed_ns: int, now_ns: int) -> bool:
+    """Whether a change after `now_ns` is sure to get another stamp than `changed_ns`.
+
+    A stamp with digits below the millisecond is one of a file system that has them.
+    """
+    step_ns = _TICKS_NS if changed_ns % _FINE_NS else _SECONDS_NS
+    return changed_ns < now_ns - step_ns
