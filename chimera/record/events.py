@@ -27,10 +27,10 @@ EventType = Literal[
 printed that has no result. `message` is a user message that the loop added
 (a nudge, a failed verification)."""
 
-DURABLE: frozenset[EventType] = frozenset(
-    {"run_started", "completion", "tool_started", "tool_finished", "run_finished"}
-)
-"""On disk before the effect they announce begins."""
+DURABLE: frozenset[EventType] = frozenset({"tool_started", "run_finished"})
+"""On disk, with all before them, before anything goes on: a call that may have an effect is announced first."""
+DURABLE_SOON: frozenset[EventType] = frozenset({"run_started", "tool_finished"})
+"""Brought to disk while the model thinks. A completion is on disk with the call that it asks for, before that begins."""
 NOT_RECORDED: frozenset[EventType] = frozenset({"text", "progress"})
 
 

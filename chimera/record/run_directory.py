@@ -19,8 +19,9 @@ from typing import Any
 from chimera import interruption
 from chimera.errors import RecordError
 from chimera.record.damage import whole_fields
-from chimera.record.events import DURABLE, NOT_RECORDED, Event
+from chimera.record.events import DURABLE, DURABLE_SOON, NOT_RECORDED, Event
 from chimera.record.redaction import Redactor
+from chimera.record.syncing import Syncing
 from chimera.workspace.output_buffer import SPOOL_PREFIX
 
 RUNS = "runs"
@@ -118,6 +119,7 @@ class RunDirectory(RunFiles):
             self._file = os.open(self.path / EVENTS, flags, 0o600)
         except OSError as fault:
             raise _unwritable(path, fault) from fault
+        self._syncing = Syncing(self._file)
 
     @classmethod
     def create(cls, state_dir: Path, run_id: str) -> RunDirectory:
@@ -171,7 +173,9 @@ class RunDirectory(RunFiles):
             if os.write(self._file, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if event.type in DURABLE:
-                os.fdatasync(self._file)
+                self._syncing.now()
+            elif event.type in DURABLE_SOON:
+                self._syncing.soon()
         except OSError as fault:
             os.ftruncate(self._file, before)
             raise _unwritable(self.path, fault) from fault
@@ -179,6 +183,7 @@ class RunDirectory(RunFiles):
 
     def close(self) -> None:
         """Close the record; spool files that nobody kept go."""
+        self._syncing.close()
         os.close(self._file)
         shutil.rmtree(self.spool, ignore_errors=True)
 
