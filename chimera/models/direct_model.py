@@ -12,6 +12,7 @@ from typing_extensions import override
 from chimera.core.model import Request, Window
 from chimera.errors import ConfigError
 from chimera.models.adapter import CACHE_MARK, Refusal, marked_tools, takes_cache_marks
+from chimera.models.encoded_messages import encoded
 from chimera.models.event_stream import server_events
 from chimera.models.faults import error_status
 from chimera.models.http_adapter import Answer, HttpAdapter, parted
@@ -58,6 +59,7 @@ class DirectModel(HttpAdapter):
                 "use --adapter auto or --adapter litellm"
             )
         self._model = provider.model_name(rest)
+        self._marks = takes_cache_marks(name)
         headers, given = parted(options)
         base = (api_base or provider.endpoint).rstrip("/")
         super().__init__(
@@ -75,17 +77,24 @@ class DirectModel(HttpAdapter):
 
     @override
     def _body(self, request: Request) -> dict[str, Any]:
-        messages = [
-            {name: value for name, value in message.items() if value is not None}
-            for message in self._sent_messages(request)
-        ]
-        body: dict[str, Any] = {"model": self._model, "messages": messages, "stream": True}
+        body: dict[str, Any] = {"model": self._model, "stream": True}
         body |= self._sent_parameters(request)
         if request.tools:
-            body["tools"] = list(request.tools)
-        if takes_cache_marks(self._name):
-            _mark_for_cache(body)
+            body["tools"] = marked_tools(request.tools) if self._marks else list(request.tools)
         return body
+
+    @override
+    def _message(self, wire: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in wire.items() if value is not None}
+
+    @override
+    def _messages(self, request: Request) -> list[bytes]:
+        """The messages, with marks behind the first and the newest one if the provider caches only up to marks."""
+        messages = super()._messages(request)
+        if self._marks:
+            for n in {0, len(messages) - 1}:
+                messages[n] = _marked(messages[n])
+        return messages
 
     @override
     def _add(self, parts: ReplyParts, answer: Answer) -> Refusal | None:
@@ -127,12 +136,9 @@ def _add_events(parts: ReplyParts, answer: Answer) -> Refusal | None:
     return None
 
 
-def _mark_for_cache(body: dict[str, Any]) -> None:
-    """Mark where the provider may cache the prompt: after the tools, the system message and the newest message."""
-    messages = body["messages"]
-    for n in {0, len(messages) - 1}:
-        if text := messages[n].get("content"):
-            part = {"type": "text", "text": text, "cache_control": CACHE_MARK}
-            messages[n] = messages[n] | {"content": [part]}
-    if tools := body.get("tools"):
-        body["tools"] = marked_tools(tools)
+def _marked(message: bytes) -> bytes:
+    """An encoded message with a mark behind its text, if it has any."""
+    fields = json.loads(message)
+    if text := fields.get("content"):
+        fields["content"] = [{"type": "text", "text": text, "cache_control": CACHE_MARK}]
+    return encoded(fields)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from chimera.core.model import Completion, OnText, Request, Window
 from chimera.errors import ConfigError, ModelAuthError
 from chimera.models.adapter import READ_TIMEOUT_S, Adapter, Refusal
 from chimera.models.connection import Connection, pieces_of
+from chimera.models.encoded_messages import EncodedMessages, encoded
 from chimera.models.faults import ProviderFault, http_fault
 from chimera.models.parameters import Parameters
 from chimera.models.stream import ReplyParts
@@ -69,6 +69,9 @@ class HttpAdapter(Adapter):
             **headers,
         }
         self._connection = Connection(url)
+        self._encoded = EncodedMessages(
+            lambda message: self._message(parameters.message(message.wire())), lambda: parameters.of_messages
+        )
 
     @override
     def close(self) -> None:
@@ -76,7 +79,15 @@ class HttpAdapter(Adapter):
 
     @abstractmethod
     def _body(self, request: Request) -> dict[str, Any]:
-        """The request as this format has it."""
+        """The request as this format has it, but for its messages."""
+
+    @abstractmethod
+    def _message(self, wire: dict[str, Any]) -> dict[str, Any]:
+        """A message as this format has it."""
+
+    def _messages(self, request: Request) -> list[bytes]:
+        """The messages of a request, each encoded."""
+        return self._encoded.of(request.messages)
 
     @abstractmethod
     def _add(self, parts: ReplyParts, answer: Answer) -> Refusal | None:
@@ -84,10 +95,10 @@ class HttpAdapter(Adapter):
 
     @override
     def _exchange(self, request: Request, on_text: OnText) -> Completion | Refusal:
-        # Half of a character pair, as a user may paste it, has no UTF-8.
-        body = json.dumps(self._body(request), ensure_ascii=False, separators=(",", ":"))
+        head = encoded(self._body(request)).removesuffix(b"}")
+        body = b"".join((head, b',"messages":[', b",".join(self._messages(request)), b"]}"))
         try:
-            response = self._connection.post(body.encode("utf-8", "replace"), self._headers)
+            response = self._connection.post(body, self._headers)
         except _BROKEN as error:
             return _broken(error)
         try:

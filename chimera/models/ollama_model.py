@@ -81,7 +81,6 @@ class OllamaModel(HttpAdapter):
             beside["format"] = form.get("json_schema", {}).get("schema", "json")
         body: dict[str, Any] = {
             "model": self._model,
-            "messages": [_message(wire) for wire in self._sent_messages(request)],
             "options": options,
             "stream": True,
             **beside,
@@ -89,6 +88,10 @@ class OllamaModel(HttpAdapter):
         if request.tools:
             body["tools"] = list(request.tools)
         return body
+
+    @override
+    def _message(self, wire: dict[str, Any]) -> dict[str, Any]:
+        return _message(wire)
 
     @override
     def _add(self, parts: ReplyParts, answer: Answer) -> Refusal | None:

@@ -54,23 +54,30 @@ class Parameters:
         renamed = {self._renames.get(name, name): value for name, value in whole.items()}
         return {name: value for name, value in renamed.items() if name not in self._dropped}
 
-    def messages(self, wires: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The messages with the reasoning fields that this server takes.
+    @property
+    def of_messages(self) -> tuple[frozenset[str], bool]:
+        """What decides how a message is sent: changes when this server turns out to take less, or to want more."""
+        return frozenset(self._dropped_fields), self._wants_reasoning
+
+    def message(self, wire: Mapping[str, Any]) -> dict[str, Any]:
+        """A message with the reasoning fields that this server takes.
 
         Servers that want reasoning back want it with every message of the model, so once one has come, it is sent
         with all of them, empty where there was none. Signed thinking blocks are their own matter and need no filling.
         """
-        kept = [
-            {name: value for name, value in wire.items() if name not in self._dropped_fields}
-            for wire in wires
-        ]
-        if any("reasoning_content" in wire and "thinking_blocks" not in wire for wire in kept):
+        kept = {name: value for name, value in wire.items() if name not in self._dropped_fields}
+        if "reasoning_content" in kept and "thinking_blocks" not in kept:
             self._wants_reasoning = True
-        if self._wants_reasoning:
-            for wire in kept:
-                if wire["role"] == "assistant":
-                    wire.setdefault("reasoning_content", "")
+        if self._wants_reasoning and kept["role"] == "assistant":
+            kept.setdefault("reasoning_content", "")
         return kept
+
+    def messages(self, wires: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """All messages of a request, each as `message` says once it has seen them all."""
+        wires = list(wires)
+        before = self.of_messages
+        kept = [self.message(wire) for wire in wires]
+        return kept if self.of_messages == before else [self.message(wire) for wire in wires]
 
     def learn(self, fault: ProviderFault, *, unsupported: bool = False) -> str | None:
         """Take back what a refusal names. The notice for the user, or None where there is nothing to change.
