@@ -102,7 +102,9 @@ def read_record(output: Path) -> JobRecord:
         del values["schema"]
         return JobRecord(**{**values, "planned": tuple(values["planned"])})
     except FileNotFoundError as fault:
-        raise ConfigError(f"{str(output)!r} holds no benchmark: {JOB} is missing") from fault
+        raise ConfigError(
+            f"{str(output)!r} holds no benchmark: {JOB} is missing; chimera bench TASKS --output DIR makes one"
+        ) from fault
     except (OSError, ValueError, TypeError, KeyError) as fault:
         raise ConfigError(f"{path}: cannot be read: {fault}") from fault
 

@@ -162,7 +162,8 @@ def task_folders(path: Path) -> list[Path]:
     """
     if not path.is_dir():
         raise ConfigError(
-            f"{str(path)!r} is not a folder; give a task, a suite of tasks or a folder of suites"
+            f"{str(path)!r} is not a folder; give a task, a suite of tasks or a folder of suites "
+            "(chimera bench list shows those here)"
         )
     folders = [path] if (path / "task.toml").exists() else sorted(_task_folders(path))
     if not folders:

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from chimera import interruption
 from chimera.cli.cells import escaped
-from chimera.cli.output import Output
+from chimera.cli.output import Output, with_next_command
 from chimera.cli.signals import kill_descendants
 from chimera.config import process_environment
 from chimera.errors import ChimeraError
@@ -112,7 +112,7 @@ def _expected_fault(output: Output, fault: ChimeraError) -> int:
     """Before a run begins, and in the commands that only look, every expected fault is one of usage."""
     from chimera.core.state import StopReason
 
-    return output.fail(StopReason.USAGE_ERROR, str(fault))
+    return output.fail(StopReason.USAGE_ERROR, with_next_command(str(fault), output.command))
 
 
 def _interrupted(output: Output, signal: KeyboardInterrupt) -> int:

@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 OutputFormat = Literal["text", "json", "stream-json"]
 
 
+def with_next_command(message: str, command: str | None) -> str:
+    """A message about wrong usage that ends with what to type, if it does not say so itself.
+
+    Args:
+        message: what is wrong.
+        command: the subcommand.
+    """
+    if "chimera " in message:
+        return message
+    return f"{message}\nTry: chimera {f'{command} ' if command else ''}--help"
+
+
 class Output:
     """The streams of one invocation of the command line.
 

@@ -14,7 +14,7 @@ import typer
 from chimera import interruption
 from chimera.cli import options
 from chimera.cli.options import CONTEXT, LIMITS, MODEL, SAFETY
-from chimera.cli.output import Output
+from chimera.cli.output import Output, with_next_command
 from chimera.config import CompactionMode, Mode, SandboxLevel
 from chimera.errors import ConfigError
 
@@ -183,7 +183,10 @@ def show_run(output: Output, start: Callable[..., RunResult], *, quiet: bool) ->
         if result.run_id is not None and screen is not None:
             show_summary(output.terminal, fields, screen.verification)
         if result.message:
-            show_fault(output.terminal, result.message)
+            told = result.message
+            if result.stop_reason == "usage_error":
+                told = with_next_command(told, output.command)
+            show_fault(output.terminal, told)
         # Where both streams end on one screen, the answer is there already.
         shown = output.on_terminal and screen is not None and screen.answer_shown
         output.deliver(fields, answer_shown=shown)

@@ -208,7 +208,7 @@ def find_run(state_dir: Path, name: str | None) -> Path:
     """
     paths = run_paths(state_dir)
     if not paths:
-        raise RecordError(f"no run is recorded in {str(state_dir)!r}")
+        raise RecordError(f"no run is recorded in {str(state_dir)!r}; chimera run TASK makes one")
     if name is None:
         return paths[-1]
     found = [path for path in paths if path.name == name] or [
@@ -277,7 +277,8 @@ def last_run_in(state_dir: Path, folder: Path) -> Path:
         if workspace is not None and folder.is_relative_to(workspace):
             return path
     raise RecordError(
-        f"no run is recorded of {str(folder)!r}: name one of another folder (chimera runs lists them)"
+        f"no run is recorded of {str(folder)!r}: name one of another folder (chimera runs lists them), "
+        "or make one: chimera run TASK"
     )
 
 

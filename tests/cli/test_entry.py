@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -77,6 +78,22 @@ def test_other_commands_end_with_2_on_bad_arguments(
     run = chimera(*arguments)
     assert (run.code, run.out) == (2, "")
     assert words in run.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["show"], ["show", "nope"], ["resume"], ["replay", "nope"], ["diff"], ["undo"]),
+        *(["bogus"], ["run"], ["run", "go", "--mode", "yolo"], ["run", "go", "--window", "0"]),
+        *(["run", "go", "--model", "scripted:none"], ["run", "--file", "none"], ["floor", "--mcp", "none"]),
+        *(["bench", "none"], ["bench", "report", "none"], ["local", "rm", "x"], ["completion", "tcsh"]),
+    ],
+    ids=" ".join,
+)
+def test_an_error_says_what_to_type_next(chimera: Chimera, repository: Path, arguments: list[str]) -> None:
+    run = chimera(*arguments)
+    assert (run.code, run.out) == (2, "")
+    assert re.search(r"chimera (run|bench|local|runs|[\w-]* ?--help)", run.err.removeprefix("error: "))
 
 
 def test_an_error_of_another_command_is_one_object_where_json_was_asked_for(chimera: Chimera) -> None:
