@@ -37,6 +37,8 @@ from chimera.workspace.environment import child_environment
 _NO_KEY = "none"
 """Sent by litellm to a server of one's own that checks no key: its client insists on one."""
 _OPENAI_HOST = "api.openai.com"
+LOCAL_OPTIONS = {"temperature": 0.2}
+"""What a model on this machine is asked for besides: at llama.cpp's own 0.8 small models lose their way."""
 _GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
 # From here on OpenAI serves tools together with reasoning by its Responses API alone.
 _FIRST_GPT_OF_RESPONSES = (5, 4)
@@ -111,6 +113,7 @@ def local_model(
     notify(
         f"Starting {program.name} with {file.name}: loading takes seconds, a first answer may take minutes."
     )
+    config = replace(config, model_options={**LOCAL_OPTIONS, **config.model_options})
     server = start_llama_server(
         program,
         file,

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from chimera.config import process_environment, state_dir
+from chimera.models.choose import LOCAL_OPTIONS
 from chimera.models.llama_server import find_llama_server, start_llama_server
 from chimera.models.local_models import LOCAL, LocalModels
 
@@ -132,6 +133,7 @@ def main() -> None:
             for protocol in given.protocol or ("json", "native"):
                 options = ["--model", f"openai/{server.name}", "--api-base", server.api_base]
                 options += ["--tool-protocol", protocol, *given.option]
+                options += [f"--model-option={name}={value}" for name, value in LOCAL_OPTIONS.items()]
                 attempts = [attempt(case, options) for _ in range(given.attempts)]
                 print(row(case, protocol, attempts), flush=True)
     finally:
