@@ -16,6 +16,7 @@ from chimera.cli.options import GroupedCommand
 
 if TYPE_CHECKING:
     from typer._click.formatting import HelpFormatter
+    from typer._click.shell_completion import CompletionItem
 
 _RUN = "run"
 
@@ -25,9 +26,15 @@ class _DefaultGroup(TyperGroup):
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or args[0] not in self.commands:
+        completing_first_word = ctx.resilient_parsing and not args
+        if not completing_first_word and (not args or args[0] not in self.commands):
             args = [_RUN, *args]
         return super().parse_args(ctx, args)
+
+    @override
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
+        run = self.commands[_RUN]
+        return [*super().shell_complete(ctx, incomplete), *run.shell_complete(ctx, incomplete)]
 
 
 class _RunCommand(GroupedCommand):

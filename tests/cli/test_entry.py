@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 import typer
 
+from chimera.cli.app import app
 from chimera.cli.entry import run_command_line
+from chimera.cli.examples import EXAMPLES
 from chimera.cli.output import Output
 from chimera.record.events import Event
 from tests.cli.command import Chimera, Ended
@@ -119,14 +122,65 @@ def test_run_has_a_help_for_every_option(chimera: Chimera) -> None:
         assert heading in run.out
 
 
+def test_the_help_of_a_command_ends_with_examples_that_can_be_copied(chimera: Chimera) -> None:
+    assert {"run", "resume", "show", "bench", "replay", "local", "chat"} <= EXAMPLES.keys()
+    for command, examples in EXAMPLES.items():
+        told = chimera(*command.split(), "--help").out
+        assert told.endswith("Examples:\n" + "".join(f"  {line}\n" for line in examples)), command
+
+
+def test_the_commands_are_listed_in_groups_and_each_once(chimera: Chimera) -> None:
+    told = chimera("--help").out
+    groups = re.findall(r"^(\w[\w ]*):\n((?:  .*\n)+)", told, re.MULTILINE)
+    listed = [
+        line.split()[0]
+        for name, rows in groups
+        if name not in {"Options", "Examples"}
+        for line in rows.splitlines()
+    ]
+    assert [name for name, _ in groups][1:5] == ["Work", "Look back", "Measure", "Set up"]
+    assert sorted(listed) == sorted({*listed})
+    assert set(listed) == set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_script_names_the_program(chimera: Chimera, shell: str) -> None:
+def test_a_completion_script_is_one_of_its_shell_and_asks_the_program(chimera: Chimera, shell: str) -> None:
     run = chimera("completion", shell)
     assert run.code == 0
+    if shell == "bash":
+        assert subprocess.run(["bash", "-n"], input=run.out, text=True, check=False).returncode == 0
+    begins = {"bash": "_chimera_completion() {", "zsh": "#compdef chimera", "fish": "complete "}
+    assert run.out.startswith(begins[shell])
+    assert f"complete_{shell}" in run.out
     assert "_CHIMERA_COMPLETE" in run.out
 
 
-def test_completion_completes_commands(process: Chimera, tmp_path: Path) -> None:
-    asked = {"_CHIMERA_COMPLETE": "complete_bash", "COMP_WORDS": "chimera sch", "COMP_CWORD": "1"}
-    run = process(environment=asked)
-    assert run.out.split() == ["schema-bench"]
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("chimera sch", {"schema-bench"}),
+        ("chimera run --compac", {"--compaction", "--compact-schemas"}),
+        ("chimera run --compaction m", {"mask"}),
+        ("chimera bench rep", {"report"}),
+        ("chimera bench --swe", {"--sweep"}),
+        ("chimera bench tasks --swe", {"--sweep"}),
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_commands_options_and_choices_are_completed(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    shell: str,
+    typed: str,
+    offered: set[str],
+) -> None:
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    args = {"_TYPER_COMPLETE_ARGS": typed, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    for name, value in {"_CHIMERA_COMPLETE": f"complete_{shell}", **words, **args}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        run_command_line([])
+    told = capsys.readouterr().out
+    found = set(re.findall(r"[\w-]+", told.partition("_arguments '*: :((")[2] or told))
+    assert offered <= found
+    assert not {"demo", "--window"} & found
