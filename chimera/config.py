@@ -5,12 +5,10 @@ Nothing in a repository configures chimera: the settings file lies in the user's
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -262,6 +260,8 @@ def process_environment() -> Mapping[str, str]:
 
 def _known(name: str, kind: str) -> None:
     if name not in FIELD_NAMES:
+        import difflib
+
         close = difflib.get_close_matches(name, FIELD_NAMES, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(FIELD_NAMES)}"
         raise ConfigError(f"unknown {kind} {name!r}{hint}")
@@ -274,6 +274,8 @@ def _from_file(path: Path) -> tuple[dict[str, Any], dict[str, Origin]]:
         return {}, {}
     except (OSError, UnicodeDecodeError) as fault:
         raise ConfigError(f"the settings file {str(path)!r} cannot be read: {fault}") from fault
+    import tomllib
+
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
@@ -339,6 +341,8 @@ def parse_model_options(pairs: list[str]) -> dict[str, Any]:
     Raises:
         ConfigError: a pair without `=`.
     """
+    import tomllib
+
     options: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
