@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -277,30 +276,6 @@ def test_no_child_gets_what_is_worth_stealing(
     assert "GIT_CONFIG_NOSYSTEM" in given
     assert CANARY not in given
     assert CANARY not in str(clean_environment(tmp_path / "bench"))
-
-
-def test_not_even_the_import_of_the_git_library_passes_keys_on(tmp_path: Path) -> None:
-    programs, here = tmp_path / "programs", tmp_path / "here"
-    programs.mkdir()
-    here.mkdir()
-    (programs / "git").write_text(f"#!/bin/sh\nenv >>{tmp_path}/given\n")
-    (programs / "git").chmod(0o755)
-    program = (
-        "from pathlib import Path; from chimera.workspace.repository import find_repository;"
-        "find_repository(Path('.')); import git, os; print(git.Git.GIT_PYTHON_GIT_EXECUTABLE, 'GIT_PYTHON_REFRESH' in os.environ)"
-    )
-    environment = {**process_environment(), "PATH": f"{programs}:/usr/bin:/bin", "A_TOKEN": CANARY}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=here,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == f"{programs / 'git'} False\n"
-    given = tmp_path / "given"
-    assert not given.exists() or CANARY not in given.read_text()
 
 
 @pytest.mark.parametrize(

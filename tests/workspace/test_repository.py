@@ -54,6 +54,25 @@ def test_packed_references_are_read(repository: Path, git: Git) -> None:
     assert found.start_commit == git(repository, "rev-parse", "HEAD").strip()
 
 
+def test_a_branch_of_which_nothing_is_packed_has_no_commit(repository: Path, git: Git) -> None:
+    git(repository, "pack-refs", "--all")
+    git(repository, "checkout", "--quiet", "--orphan", "mai")
+
+    found = find_repository(repository)
+
+    assert found == Repository(root=repository.resolve(), start_commit=None, branch="mai")
+
+
+def test_a_head_that_names_a_file_elsewhere_reads_nothing_of_it(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("a" * 40)
+    (repository / ".git" / "HEAD").write_text("ref: ../../secret\n")
+
+    found = find_repository(repository)
+
+    assert found is not None
+    assert found.start_commit is None
+
+
 def test_a_detached_head_has_a_commit_and_no_branch(repository: Path, git: Git) -> None:
     git(repository, "checkout", "--quiet", "--detach")
 
