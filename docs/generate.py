@@ -121,7 +121,7 @@ def _command(path: str, command: Any) -> Iterator[str]:
 
 
 def _options(path: str, command: Any, context: Any) -> Iterator[str]:
-    rows = ["| | |", "|---|---|"]
+    rows = ["| name | means |", "|---|---|"]
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is None or parameter.name == "help":
