@@ -21,6 +21,8 @@ from chimera.testing import Reply, ScriptedModel, call, text
 
 SCHEMAS = Path(__file__).parents[2] / "docs/schema"
 UNCONFINED: dict[str, Any] = {"mode": "yolo", "sandbox": "danger-full-access"}
+# One worker makes the runs once for all tests here.
+pytestmark = pytest.mark.xdist_group("schema")
 HARD_TO_MAKE = {"tool_interrupted", "progress"}
 """The one needs a killed run, the other very many files."""
 
