@@ -144,7 +144,11 @@ class Report:
         rows = []
         for arm in ("truncate", "mask-10", "summary-lossy", *PEER_ARMS, OURS[0]):
             found = {
-                window: [o for o in self.of(arm=arm, window=window, suites=SUITES) if o.cell.seed == SEEDS[0]]
+                window: [
+                    o
+                    for o in _of_main_table(self.of(arm=arm, window=window, suites=SUITES))
+                    if o.cell.seed == SEEDS[0]
+                ]
                 for window in PEER_WINDOWS
             }
             counts = [f"{sum(o.solved for o in one)}/{len(one)}" if one else "-" for one in found.values()]
