@@ -69,7 +69,7 @@ def read_instructions(
     text = prompts.instructions(parts) if parts else ""
     return Instructions(
         text=text,
-        tokens=counter.text(text) if text else 0,
+        tokens=counter.lasting(text) if text else 0,
         files=tuple(part.origin for part in parts),
         notices=tuple(map(escaped, notices)),
     )
@@ -89,7 +89,7 @@ def _fitting(
     while low < high:
         middle = (low + high + 1) // 2
         part = prompts.Quoted(origin=origin, lines=tuple(lines[:middle]), more=len(lines) - middle)
-        if counter.text(prompts.instructions([*parts, part])) <= cap:
+        if counter.lasting(prompts.instructions([*parts, part])) <= cap:
             low = middle
         else:
             high = middle - 1

@@ -35,6 +35,7 @@ from chimera.record.events import Emit, Event
 from chimera.record.known_secrets import make_redactor, without_secrets
 from chimera.record.redacted_events import RedactedEvents, redacted_result
 from chimera.record.run_directory import RunDirectory, new_run_id
+from chimera.record.token_counts import TokenCounts
 from chimera.recording import Recording, read_recording
 from chimera.tools.approval import Ask, approval
 from chimera.tools.base import Tool, ToolSet
@@ -197,9 +198,11 @@ class Session:
 
     def _run(self, task: str, past: Past | None, checkpoints: Checkpoints) -> RunResult:
         budget = make_budget(self.config, self.model, load_calibration(self.home, self.model.name))
-        quoted = read_instructions(self.workspace.root, budget, self.record.redactor, TokenCounter())
+        counts = TokenCounts(self.home)
+        counter = TokenCounter(counts)
+        quoted = read_instructions(self.workspace.root, budget, self.record.redactor, counter)
         notices = tuple(filter(None, (*self._notices(), *quoted.notices, *checkpoints.notices)))
-        agent = self._agent(budget, quoted, checkpoints, notices)
+        agent = replace(self._agent(budget, quoted, checkpoints, notices), counter=counter)
         if self.config.max_seconds is not None:
             self.runner.ends_at = time.monotonic() + self.config.max_seconds
         result = RunResult.of_stop(Stop(StopReason.INTERNAL_ERROR, message="chimera itself failed"))
@@ -210,6 +213,7 @@ class Session:
         finally:
             with interruption.ending():
                 result = self._finish(result, checkpoints, notices)
+        counts.save()
         if result.calibration is not None:
             save_calibration(self.home, self.model.name, result.calibration)
         return result

@@ -76,7 +76,9 @@ class Agent:
             past: steps of the same task to go on from, instead of a fresh start.
         """
         text = self.protocols[0].system(self.system, self.tools.schemas())
-        state = self._context.begin(text, task, self.budget, self.clock(), self.protocols[0])
+        state = self._context.begin(
+            text, task, self.budget, self.clock(), self.protocols[0], counted=past is not None
+        )
         try:
             self._introduce(state, task, past)
             while state.stop is None:
@@ -185,7 +187,16 @@ class Agent:
         request = self._context.request(state)
         start = self.clock()
         plain = state.protocol is NATIVE
-        written = self.model.complete(request, lambda text: self._emit("text", text=text) if plain else None)
+
+        def on_text(text: str) -> None:
+            self._context.settle(state)
+            if plain:
+                self._emit("text", text=text)
+
+        try:
+            written = self.model.complete(request, on_text)
+        finally:
+            self._context.settle(state)
         completion = state.protocol.completion(
             written, step=state.steps, names=self.tools.names, again=state.bad_completions > 0
         )

@@ -37,6 +37,9 @@ from chimera.workspace.paths import Workspace
 
 # A file above this is restored as one line: reading it at each compaction would cost more than it helps.
 _MAX_RESTORED_BYTES = 10 * 1024 * 1024
+# Of the room: what the size of a task may be at most to be counted while the model answers. Until then it counts with its
+# bytes, which takes as much from the first completion.
+_UNCOUNTED_SHARE = 0.05
 # The sentences around the output of a failed check.
 _FRAME_TOKENS = 80
 
@@ -61,11 +64,21 @@ class Context:
         budget: ContextBudget,
         started: float,
         protocol: ToolProtocol = NATIVE,
+        *,
+        counted: bool = True,
     ) -> RunState:
-        """The state of a run before its first step, with the floor measured and checked."""
-        history = self.counter.history(system_text, task)
-        floor = self.counter.floor(history.system, protocol.schemas(self.schemas))
+        """The state of a run before its first step, with the floor measured and checked.
+
+        Without `counted` a small task is not counted where that takes loading the vocabulary: it waits for `settle`.
+        """
+        message = system(system_text)
+        floor = self.counter.floor(message, protocol.schemas(self.schemas))
+        bound = self.counter.bound(user(task))
+        room = Room.of(budget, floor, bound)
+        counted = counted or self.counter.ready or bound > room.share(_UNCOUNTED_SHARE)
+        history = self.counter.history(system_text, task, task_tokens=None if counted else bound)
         state = RunState(history=history, floor=floor, budget=budget, started=started, protocol=protocol)
+        state.counted = counted
         state.uncompacted_tokens = floor.total + history.task_tokens
         state.stop = self._check_floor(state)
         return state
@@ -93,7 +106,31 @@ class Context:
             self._compact(state, state.steps + 1, room)
 
     def request(self, state: RunState) -> Request:
-        """The next request, counted and recorded."""
+        """The next request, counted and recorded; one whose task is not counted yet is recorded by `settle`."""
+        if state.counted:
+            self._record_request(state)
+        size = state.budget.calibration.size(self._estimate(state))
+        room_left = state.budget.window.tokens - size
+        max_tokens = min(room_left, state.budget.calibration.size(self._room(state).completion_cap))
+        request = Request(
+            messages=state.history.messages(),
+            tools=state.protocol.schemas(self.schemas),
+            max_tokens=max(1, max_tokens),
+            meanwhile=self.counter.load,
+        )
+        return state.protocol.request(request, self.schemas)
+
+    def settle(self, state: RunState) -> None:
+        """To be called when a request was answered, before anything else is recorded: count what could wait until then."""
+        if state.counted:
+            return
+        state.counted = True
+        tokens = self.counter.message(state.history.opening)
+        state.uncompacted_tokens += tokens - state.history.task_tokens
+        state.history = replace(state.history, task_tokens=tokens, opening_tokens=tokens)
+        self._record_request(state)
+
+    def _record_request(self, state: RunState) -> None:
         estimate = self._estimate(state)
         size = state.budget.calibration.size(estimate)
         state.peak_prompt_tokens = max(state.peak_prompt_tokens, size)
@@ -108,11 +145,6 @@ class Context:
         self.emit(
             Event("prompt", {"step": state.steps, "estimated": estimate, "calibrated": size, "parts": parts})
         )
-        room_left = state.budget.window.tokens - size
-        max_tokens = min(room_left, state.budget.calibration.size(self._room(state).completion_cap))
-        tools = state.protocol.schemas(self.schemas)
-        request = Request(messages=state.history.messages(), tools=tools, max_tokens=max(1, max_tokens))
-        return state.protocol.request(request, self.schemas)
 
     def observe(self, state: RunState, reply: Message, usage: Usage | None) -> Usage:
         """Take a reply's usage into account, or our own estimate of it where the provider reports none."""
@@ -217,6 +249,11 @@ class Context:
         return Room.of(state.budget, state.floor, state.history.task_tokens)
 
     def _check_floor(self, state: RunState) -> Stop | None:
+        if (
+            state.budget.calibration.size(state.floor.total + state.history.task_tokens)
+            < state.budget.trigger
+        ):
+            return None
         compacted = [compact_schema(schema) for schema in state.protocol.schemas(self.schemas)]
         compact_total = self.counter.floor(state.history.system, compacted).total
         shortfall = check_floor(state.budget, state.floor, state.history.task_tokens, compact_total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from chimera.core.messages import Message, Usage
@@ -23,6 +23,8 @@ class Request:
     """JSON schema to which the server should hold the reply, for a protocol whose calls travel as text."""
     max_tokens: int
     """Bound of the completion in tokens. An adapter may lower it to what the model can write at most."""
+    meanwhile: Callable[[], None] = field(default=lambda: None, compare=False)
+    """Work that costs nobody time once the request is on its way. An adapter that can calls it then, any number of times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,6 +118,8 @@ class RunState:
     floor: Floor
     budget: ContextBudget
     started: float
+    counted: bool = True
+    """False while the task stands in the history with a bound of its size instead of its size."""
     protocol: ToolProtocol = NATIVE
     """How calls travel from now on."""
     plan: Plan = field(default_factory=Plan)

@@ -15,7 +15,7 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from chimera.core.history import History, Turn
 from chimera.core.messages import Message, system, user
@@ -96,8 +96,47 @@ class Floor:
         return dict(sorted(found.items(), key=lambda item: -sum(item[1].values())))
 
 
+class CountMemory(Protocol):
+    """Counts of texts that one run after the other counts again."""
+
+    def get(self, text: str) -> int | None: ...
+
+    def put(self, text: str, tokens: int) -> None: ...
+
+
 class TokenCounter:
-    """Counts text, messages and schemas. Loads its vocabulary at the first count and needs no network."""
+    """Counts text, messages and schemas. Loads its vocabulary at the first count and needs no network.
+
+    Args:
+        memory: knows the counts of `lasting` texts from earlier runs, so that these need no vocabulary.
+    """
+
+    def __init__(self, memory: CountMemory | None = None) -> None:
+        self._memory = memory
+
+    @property
+    def ready(self) -> bool:
+        """Whether the vocabulary is loaded."""
+        return _encoder.cache_info().currsize > 0
+
+    def load(self) -> None:
+        """Load the vocabulary, which takes most of a fifth of a second."""
+        _encoder()
+
+    def bound(self, message: Message) -> int:
+        """What the tokens of a message without calls never exceed, without the vocabulary: none is less than a byte."""
+        return MESSAGE_OVERHEAD + len(message.content.encode("utf-8", "surrogatepass"))
+
+    def lasting(self, text: str) -> int:
+        """Tokens of a text that other runs count as well."""
+        if self._memory is None:
+            return self.text(text)
+        known = self._memory.get(text)
+        if known is None:
+            known = self.text(text)
+            if _encoder() is not cautious_count:
+                self._memory.put(text, known)
+        return known
 
     def text(self, text: str) -> int:
         """Tokens of a text. What looks like a special token is plain text."""
@@ -116,12 +155,12 @@ class TokenCounter:
 
     def schema(self, tool: Mapping[str, Any]) -> int:
         """Tokens of one tool schema in the compact form in which it is sent."""
-        return self.text(json.dumps(tool, ensure_ascii=False, separators=(",", ":")))
+        return self.lasting(json.dumps(tool, ensure_ascii=False, separators=(",", ":")))
 
     def floor(self, system_message: Message, tools: Sequence[Mapping[str, Any]]) -> Floor:
         """The floor of every request."""
         return Floor(
-            system=REQUEST_OVERHEAD + self.message(system_message),
+            system=REQUEST_OVERHEAD + MESSAGE_OVERHEAD + self.lasting(system_message.content),
             tools={tool["function"]["name"]: self.schema(tool) for tool in tools},
             instructions=self._instructions(system_message.content),
         )
@@ -129,16 +168,16 @@ class TokenCounter:
     def _instructions(self, system_text: str) -> int:
         opening, closing = f"\n{INSTRUCTIONS_OPEN}\n", f"\n{INSTRUCTIONS_CLOSE}"
         _, found, rest = system_text.partition(opening)
-        return self.text(opening + rest.partition(closing)[0] + closing) if found else 0
+        return self.lasting(opening + rest.partition(closing)[0] + closing) if found else 0
 
     def turn(self, assistant: Message, *replies: Message, masked: bool = False) -> Turn:
         """A turn with its tokens counted."""
         tokens = sum(map(self.message, (assistant, *replies)))
         return Turn(assistant=assistant, replies=replies, tokens=tokens, masked=masked)
 
-    def history(self, system_text: str, task: str) -> History:
-        """The history at the start of a run."""
-        tokens = self.message(user(task))
+    def history(self, system_text: str, task: str, *, task_tokens: int | None = None) -> History:
+        """The history at the start of a run. The task is counted, unless its size is given."""
+        tokens = self.message(user(task)) if task_tokens is None else task_tokens
         return History(system=system(system_text), task=task, task_tokens=tokens, opening_tokens=tokens)
 
     def with_context(self, history: History, context: str) -> History:

@@ -12,7 +12,7 @@ import http.client
 import select
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
@@ -61,8 +61,15 @@ class Connection:
         self._headers: dict[str, str] = {}
         self._open: http.client.HTTPConnection | None = None
 
-    def post(self, body: bytes, headers: Mapping[str, str]) -> http.client.HTTPResponse:
+    def post(
+        self, body: bytes, headers: Mapping[str, str], meanwhile: Callable[[], None] = lambda: None
+    ) -> http.client.HTTPResponse:
         """The answer to a request, whatever its status, with its body still to be read; to be given to `release` then.
+
+        Args:
+            body: what is posted.
+            headers: beside those of the connection.
+            meanwhile: called when the request is on its way, before its answer is waited for.
 
         Raises:
             OSError: no connection, or it broke; also `TimeoutError` and `ssl.SSLError`.
@@ -74,12 +81,12 @@ class Connection:
             self.close()
             kept = None
         try:
-            return self._sent(kept or self._connected(), body, headers)
+            return self._sent(kept or self._connected(), body, headers, meanwhile)
         except _STALE:
             self.close()
             if kept is None:
                 raise
-            return self._sent(self._connected(), body, headers)
+            return self._sent(self._connected(), body, headers, meanwhile)
         except BaseException:
             self.close()
             raise
@@ -97,7 +104,11 @@ class Connection:
             self._open = None
 
     def _sent(
-        self, connection: http.client.HTTPConnection, body: bytes, headers: Mapping[str, str]
+        self,
+        connection: http.client.HTTPConnection,
+        body: bytes,
+        headers: Mapping[str, str],
+        meanwhile: Callable[[], None],
     ) -> http.client.HTTPResponse:
         try:
             connection.request("POST", self._target, body, {**headers, **self._headers})
@@ -106,6 +117,7 @@ class Connection:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 return connection.getresponse()
             raise
+        meanwhile()
         return connection.getresponse()
 
     def _connected(self) -> http.client.HTTPConnection:

@@ -98,7 +98,7 @@ class HttpAdapter(Adapter):
         head = encoded(self._body(request)).removesuffix(b"}")
         body = b"".join((head, b',"messages":[', b",".join(self._messages(request)), b"]}"))
         try:
-            response = self._connection.post(body, self._headers)
+            response = self._connection.post(body, self._headers, request.meanwhile)
         except _BROKEN as error:
             return _broken(error)
         try:

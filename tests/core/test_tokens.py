@@ -128,3 +128,33 @@ def test_size_and_estimate_are_inverse(size: int, factor: float) -> None:
     calibration = Calibration(factor)
     assert calibration.size(calibration.estimate(size)) <= size + 1
     assert calibration.size(calibration.estimate(size) + 1) >= size
+
+
+@given(st.text(), st.booleans())
+def test_no_text_has_more_tokens_than_its_bound(text: str, special: bool) -> None:
+    message = user(text + "<|endoftext|>\ud800" * special)
+    assert COUNTER.message(message) <= COUNTER.bound(message)
+
+
+class Remembered:
+    """What earlier runs counted."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def get(self, text: str) -> int | None:
+        return self.counts.get(text)
+
+    def put(self, text: str, tokens: int) -> None:
+        self.counts[text] = tokens
+
+
+def test_the_floor_is_counted_by_the_first_run_and_remembered_for_others() -> None:
+    memory = Remembered()
+    counter = TokenCounter(memory)
+    tool = {"function": {"name": "t", "description": "does it"}}
+    floor = counter.floor(system("be brief"), [tool])
+    assert floor == TokenCounter().floor(system("be brief"), [tool])
+    assert len(memory.counts) == 2
+    memory.counts = {text: tokens + 1000 for text, tokens in memory.counts.items()}
+    assert counter.floor(system("be brief"), [tool]).total == floor.total + 2000

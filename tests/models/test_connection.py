@@ -279,3 +279,23 @@ def test_without_a_choice_of_the_user_the_usual_authorities_are_trusted(
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
     assert len(context.get_ca_certs()) > 50
+
+
+def test_work_is_done_while_the_request_is_on_its_way() -> None:
+    arrived, done = threading.Event(), threading.Event()
+
+    def exchange(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        arrived.set()
+        assert done.wait(30)
+        connection.sendall(ANSWER)
+
+    def work() -> None:
+        assert arrived.wait(30)  # before the request was sent nothing could arrive
+        done.set()
+
+    with server(exchange) as url:
+        connection = Connection(url)
+        response = connection.post(b"{}", {}, work)
+        assert b"".join(pieces_of(response)) == b"ok"
+        connection.close()
