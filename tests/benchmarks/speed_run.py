@@ -101,19 +101,19 @@ class SpeedRun:
 
 
 def run_once(contestant: Contestant, load: Load, caches: Path) -> SpeedRun:
-    """Run a contestant in a repository and a home of its own.
+    """Run a contestant in a new repository, at home where it was at home before.
 
     Args:
         contestant: who.
         load: what is asked of it.
-        caches: a folder for compiled modules, the same for all runs.
+        caches: a folder for the homes of the contestants and for compiled modules, the same for all runs.
 
     Raises:
         SystemExit: it made no request, or did not get to the end.
     """
     with tempfile.TemporaryDirectory(prefix="speed-") as folder:
-        home, workspace = Path(folder, "home"), Path(folder, "work")
-        home.mkdir()
+        home, workspace = caches / contestant.name, Path(folder, "work")
+        home.mkdir(exist_ok=True)
         _make_repository(workspace, load, files=load.files if contestant.confined else 0)
         readings: dict[int, Reading] = {}
         process: list[subprocess.Popen[bytes]] = []
@@ -166,7 +166,7 @@ def _environment(home: Path, caches: Path) -> dict[str, str]:
         "HOME": str(home),
         "OPENAI_API_KEY": "k",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "PYTHONPYCACHEPREFIX": str(caches),
+        "PYTHONPYCACHEPREFIX": str(caches / "modules"),
     }
 
 
