@@ -53,7 +53,12 @@ def edit_file_tool(workspace: Workspace, known: KnownFiles) -> Tool:
             try:
                 draft.apply(edit, on_disk=before.shown)
             except ToolError as error:
-                raise ToolError(f"edits[{index}] of {place.name!r}: {error} Nothing was changed.") from error
+                shown = _shown_instead(before) if not known.knows(place) else ""
+                if shown:
+                    known.saw(place, content)
+                raise ToolError(
+                    f"edits[{index}] of {place.name!r}: {error} Nothing was changed.{shown}"
+                ) from error
         after = draft.file.to_bytes()
         if after == content:
             raise ToolError(f"The edits leave {place.name!r} as it is. Nothing was changed.")
@@ -95,7 +100,9 @@ class _Draft:
         check_matched(old, file=self.file.shown)
         check_marks(new, file=on_disk, instead_of=old)
         if old == new:
-            raise ToolError("`old` and `new` are the same.")
+            raise ToolError(
+                "`old` and `new` are the same. Put the wrong text into `old` and what it should be into `new`."
+            )
         if "\r" in old and self._apply_stored(old, new, every=every):
             return
         old = old.replace("\r\n", "\n")
@@ -164,6 +171,14 @@ class _Draft:
             (start + growth * n, end + growth * (n + 1))
             for n, (start, end) in enumerate(spans[:_SHOWN_LINES])
         ]
+
+
+def _shown_instead(file: TextFile) -> str:
+    """A short file for a model that edits without having read it: it guessed, and a second guess is no better."""
+    lines = split_lines(file.shown)
+    if len(lines) > _SHOWN_LINES:
+        return ""
+    return "\nThe file holds:\n" + "\n".join(numbered(lines, 1))
 
 
 def _output(name: str, before: TextFile, draft: _Draft, syntax_error: str) -> ToolOutput:

@@ -101,7 +101,7 @@ def test_several_edits_are_all_applied_or_none(caller: Caller) -> None:
     path = caller.put("a.txt", "one\ntwo\nthree\n")
     text = caller.edit("a.txt", ("one", "1"), ("missing", "2")).text
     assert text.startswith("edits[1] of 'a.txt'")
-    assert text.endswith("Nothing was changed.")
+    assert "Nothing was changed." in text
     assert path.read_text() == "one\ntwo\nthree\n"
     assert caller.edit("a.txt", ("one", "1"), ("1\ntwo", "1\n2")).ok
     assert path.read_text() == "1\n2\nthree\n"
@@ -172,6 +172,16 @@ def test_a_near_miss_is_shown_with_line_numbers_and_the_difference(caller: Calle
     assert "3\tdef total(items):\n4\t    return sum(items)" in text
     assert "Line 4 is '    return sum(items)', `old` has '    return sum(values)'." in text
     assert "3\tdef total(items):" in caller.edit("a.py", ("def totals(item):", "x")).text
+
+
+def test_a_guess_at_a_short_file_that_was_never_read_is_answered_with_the_file(caller: Caller) -> None:
+    caller.put("a.py", "def add(a, b):\n    return a - b\n")
+    guess = ("def sub(a, b)", "x")
+    assert caller.edit("a.py", guess).text.endswith("The file holds:\n1\tdef add(a, b):\n2\t    return a - b")
+    assert "The file holds" not in caller.edit("a.py", guess).text
+    assert caller.call("write_file", path="a.py", content="x = 1\n").ok
+    caller.put("long.py", "x = 1\n" * 61)
+    assert "The file holds" not in caller.edit("long.py", guess).text
 
 
 def test_copied_line_numbers_are_recognised(caller: Caller) -> None:
