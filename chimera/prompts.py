@@ -33,7 +33,8 @@ NATIVE_CALLS = "- Several independent calls may go into one message. A message w
 
 JSON_ACTIONS = """\
 - Each message of yours is one JSON object: {{"thought": "...", "tool": "...", "arguments": {{...}}}}. It calls one tool; \
-the result is in the next message. A ? marks arguments that may be left out.
+the result is in the next message. The thought says in a few words of your own what is wrong and what follows. A ? marks \
+arguments that may be left out.
 
 Tools:
 {tools}

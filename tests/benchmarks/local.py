@@ -31,8 +31,8 @@ CASES: Mapping[str, tuple[str, str]] = {
         "self.assertEqual(calc.total(4), 10)\n        self.assertEqual(calc.total(1), 1)",
     ),
     "sign": (
-        'def difference(a, b):\n    """a minus b."""\n    return a + b\n',
-        "self.assertEqual(calc.difference(7, 5), 2)\n        self.assertEqual(calc.difference(5, 7), -2)",
+        'def subtract(a, b):\n    """a minus b."""\n    return a + b\n',
+        "self.assertEqual(calc.subtract(7, 5), 2)\n        self.assertEqual(calc.subtract(5, 7), -2)",
     ),
     "default": (
         'def collect(item, seen=[]):\n    """What was seen, and the item."""\n    seen.append(item)\n    return seen\n',
