@@ -58,17 +58,23 @@ class PathChange:
 
 
 def ends_in_a_call(events: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether calls that may have changed something were not followed by a snapshot."""
-    pending = False
+    """Whether calls that may have changed something were not followed by a snapshot.
+
+    One that was taken within a call, around the question whether it may run, tells nothing of what the call then did.
+    """
+    pending = running = False
     for event in events:
         match event["type"]:
             case "tool_started":
+                running = True
                 pending = pending or event.get("name") not in LOOKING_TOOLS
+            case "tool_finished":
+                running = False
             case "prompt" | "run_started":
-                pending = False
+                pending = running = False
             case "run_finished":
-                pending = bool(event.get("unsaved"))
-            case "checkpoint" if event.get("by") not in {"undo", "redo"}:
+                pending, running = bool(event.get("unsaved")), False
+            case "checkpoint" if event.get("by") not in {"undo", "redo"} and not running:
                 pending = False
             case _:
                 pass

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from chimera.attribution import LOOKING_TOOLS, Mark, Picture, mark_of
+from chimera.config import Mode
 from chimera.core.state import FileSummary
 from chimera.errors import ToolError, WorkspaceError
 from chimera.record.events import Event
 from chimera.run_work import work_of_run
+from chimera.tools.approval import Ask, Denial, approval
+from chimera.tools.base import Approve, Tool
 from chimera.workspace.candidates import shown_name
 from chimera.workspace.checkpoint import QUOTA_BYTES, ShadowRepository, Snapshot
 from chimera.workspace.paths import Workspace
@@ -34,7 +36,7 @@ class Checkpoints:
     """The snapshots of one run. Without a usable shadow repository there are none, and `notices` says why.
 
     What changes while no call runs is the user's work. So there is a snapshot before the first changing call of a step
-    as well as after the last one.
+    as well as after the last one, and around each question to the user.
     """
 
     def __init__(
@@ -62,6 +64,8 @@ class Checkpoints:
         )
         self._root = root
         self._run_id = run_id
+        self.step = 0
+        """The step under way, which snapshots belong to; whoever sees a step begin sets it."""
         self.notices: list[str] = []
         """What the user should know: why there are no snapshots, or none of older runs, and what is nobody's for sure."""
         self.unsaved = False
@@ -95,16 +99,16 @@ class Checkpoints:
             "omitted": list(self._last.omitted) if self._last else [],
         }
 
-    def before(self, event: Event) -> Event | None:
-        """To be called with every event before it is recorded.
+    def before(self, name: str, arguments: Mapping[str, Any]) -> Event | None:
+        """To be called directly before a call has its effect, so after everybody who may deny it was asked.
 
         Returns:
             The event of a snapshot to record first: before a call that may change files, if something was changed since
             the last one, or if it names a file that was not recorded so far because rules exclude it.
         """
-        if event.type != "tool_started" or event.fields["name"] in LOOKING_TOOLS:
+        if name in LOOKING_TOOLS:
             return None
-        joining = self._joining(event)
+        joining = self._joining(name, arguments)
         by: Author = "run" if self.unsaved else "user"
         if self.unsaved and joining is None:
             return None
@@ -113,16 +117,16 @@ class Checkpoints:
         changed = self._snapshot()
         self.unsaved = True
         if changed or joining is not None:
-            return self._event(event.fields["step"], by, joining)
+            return self._event(self.step, by, joining)
         return None
 
-    def take(self, step: int) -> Event | None:
+    def take(self) -> Event | None:
         """A snapshot if a changing call ran since the last one; its event if anything is different."""
         if not self.unsaved:
             return None
         changed = self._snapshot()
         self.unsaved = self._shadow is None
-        return self._event(step, "run") if changed else None
+        return self._event(self.step, "run") if changed else None
 
     def files_changed(self) -> tuple[FileSummary, ...]:
         """What the run changed, all its parts together, as far as the snapshots tell it from what the user changed."""
@@ -173,17 +177,16 @@ class Checkpoints:
             "omitted": list(self._last.omitted),
         }
 
-    def _joining(self, event: Event) -> bytes | None:
+    def _joining(self, name: str, arguments: Mapping[str, Any]) -> bytes | None:
         """The file that an editing call names, if no snapshot holds it."""
-        if self._shadow is None or event.fields["name"] not in _EDITING_TOOLS:
+        if self._shadow is None or name not in _EDITING_TOOLS:
             return None
         try:
-            path = json.loads(event.fields["arguments"])["path"]
-            real = Workspace(root=self._root).locate(path, write=True).path
-        except (ToolError, ValueError, TypeError, KeyError, AttributeError):
+            real = Workspace(root=self._root).locate(arguments["path"], write=True).path
+        except ToolError:
             return None
-        name = os.fsencode(real.relative_to(self._root))
-        return None if name in self._names else name
+        found = os.fsencode(real.relative_to(self._root))
+        return None if found in self._names else found
 
     def _recall(self) -> None:
         if self._shadow is None or not self._marks:
@@ -229,6 +232,45 @@ class Checkpoints:
     def _give_up(self, fault: WorkspaceError) -> None:
         self._shadow = None
         self.notices.append(f"No snapshot of the workspace, so no list of changes and no undo: {fault}")
+
+
+def watched_approval(
+    checkpoints: Checkpoints,
+    emit: Callable[[Event], None],
+    mode: Mode,
+    *,
+    ask: Ask | None = None,
+    workspace: Workspace | None = None,
+) -> Approve:
+    """The check of each call before it runs, with snapshots around the question.
+
+    What the run did so far is kept before somebody is asked, and what they did until they answered is kept as theirs
+    directly before the effect. A call that is denied has none.
+
+    Args:
+        checkpoints: of the run.
+        emit: records the snapshots.
+        mode: as for `approval`, and so are the others.
+        ask: see there.
+        workspace: see there.
+    """
+
+    def record(event: Event | None) -> None:
+        if event is not None:
+            emit(event)
+
+    def asking(tool: Tool, arguments: Mapping[str, Any]) -> bool | Denial:
+        assert ask is not None
+        record(checkpoints.take())
+        return ask(tool, arguments)
+
+    decide = approval(mode, asking if ask else None, workspace)
+
+    def approve(tool: Tool, arguments: Mapping[str, Any]) -> None:
+        decide(tool, arguments)
+        record(checkpoints.before(tool.name, arguments))
+
+    return approve
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:

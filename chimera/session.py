@@ -12,7 +12,7 @@ from typing import Any
 
 from chimera import __version__, interruption
 from chimera.attribution import LOOKING_TOOLS
-from chimera.checkpoints import Checkpoints, listed
+from chimera.checkpoints import Checkpoints, listed, watched_approval
 from chimera.config import Config, Mode, config_path, process_environment, state_dir
 from chimera.core.agent import Agent, Verify, interrupted
 from chimera.core.compaction import Compactor, compact
@@ -37,7 +37,7 @@ from chimera.record.redacted_events import RedactedEvents, redacted_result
 from chimera.record.run_directory import RunDirectory, new_run_id
 from chimera.record.token_counts import TokenCounts
 from chimera.recording import Recording, read_recording
-from chimera.tools.approval import Ask, approval
+from chimera.tools.approval import Ask
 from chimera.tools.base import Tool, ToolSet
 from chimera.tools.default import default_tools
 from chimera.tools.foreign import Imported
@@ -224,7 +224,7 @@ class Session:
         late: list[str] = []
         try:
             self.runner.close()
-            if checkpoint := checkpoints.take(result.steps):
+            if checkpoint := checkpoints.take():
                 self.emit(checkpoint)
             files = checkpoints.files_changed()
         except KeyboardInterrupt:
@@ -260,7 +260,9 @@ class Session:
             model=self.model,
             tools=ToolSet(
                 choose_tools((*tools, *self.imported.tools), self.config),
-                approve=approval(self.mode, self.ask, self.workspace),
+                approve=watched_approval(
+                    checkpoints, self.emit, self.mode, ask=self.ask, workspace=self.workspace
+                ),
                 redactor=self.record.redactor,
             ),
             workspace=self.workspace,
@@ -272,29 +274,33 @@ class Session:
             ),
             files=self.record,
             known=known,
-            verify=self._verify(tools),
+            verify=self._verify(tools, checkpoints),
             system=system_text(self.config) + quoted.text,
             protocols=choose_protocols(self.config, takes_tools=getattr(self.model, "takes_tools", None)),
             emit=lambda event: self._pass_on(event, quoted, checkpoints, notices),
             compactor=self.compactor,
         )
 
-    def _verify(self, tools: tuple[Tool, ...]) -> Verify | None:
+    def _verify(self, tools: tuple[Tool, ...], checkpoints: Checkpoints) -> Verify | None:
         command = self.config.verify
         if command is None:
             return None
-        shell = ToolSet([tool for tool in tools if tool.name == "shell"], redactor=self.record.redactor)
+        shell = ToolSet(
+            [tool for tool in tools if tool.name == "shell"],
+            approve=watched_approval(checkpoints, self.emit, "yolo"),
+            redactor=self.record.redactor,
+        )
         call = json.dumps({"command": command, "timeout_s": VERIFY_TIMEOUT_S})
         return Verify(command=command, run=lambda: shell.run("shell", call))
 
     def _pass_on(
         self, event: Event, quoted: Instructions, checkpoints: Checkpoints, notices: tuple[str, ...]
     ) -> None:
-        """Pass an event on: the first one with where and how, and before requests and calls snapshots of what changed."""
-        if event.type == "prompt" and (checkpoint := checkpoints.take(event.fields["step"] - 1)):
-            self.emit(checkpoint)
-        if checkpoint := checkpoints.before(event):
-            self.emit(checkpoint)
+        """Pass an event on: the first one with where and how, and before requests a snapshot of what changed."""
+        if event.type == "prompt":
+            if checkpoint := checkpoints.take():
+                self.emit(checkpoint)
+            checkpoints.step = event.fields["step"]
         if event.type != "run_started":
             self.emit(event)
             changing = event.type == "tool_finished" and event.fields["name"] not in LOOKING_TOOLS

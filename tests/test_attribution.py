@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chimera.record.run_directory import EVENTS
 from chimera.testing import Reply, call, text
+from chimera.tools.approval import Ask
+from chimera.tools.base import Tool
 from tests.undoing import Workspace, shell
 
 
@@ -106,6 +110,58 @@ class TestAfterAKill:
         workspace.undo(force=True)
         workspace.run(resume=True)
         assert not workspace.undo().left
+
+
+class TestWhileAQuestionIsOpen:
+    """The user edits a file while chimera waits for their answer."""
+
+    def asked(self, workspace: Workspace, *answers: bool) -> Ask:
+        """Someone who writes a file of their own at each question, and another line into one that the run changes."""
+        left = list(answers)
+
+        def ask(_tool: Tool, _arguments: Mapping[str, Any]) -> bool:
+            workspace.write(f"mine{len(left)}", "mine\n")
+            shared = workspace.root / "shared"
+            shared.write_text(shared.read_text() + f"mine {len(left)}\n")
+            return left.pop(0)
+
+        return ask
+
+    @pytest.mark.parametrize("answers", [(True, True), (False, True), (True, False), (False, False)])
+    @pytest.mark.parametrize("together", [False, True], ids=["a step each", "one step"])
+    def test_what_the_user_edits_stays_the_users(
+        self, workspace: Workspace, answers: tuple[bool, bool], *, together: bool
+    ) -> None:
+        workspace.write("shared", "".join(f"line {n}\n" for n in range(20)))
+        calls = [shell("echo one > one"), shell("sed -i 's/line 2$/the run/' shared; echo two > two")]
+        script = [Reply(calls=calls[0].calls + calls[1].calls)] if together else calls
+        result = workspace.run(*script, mode="ask", ask=self.asked(workspace, *answers))
+        made = [
+            name for name, yes in (("one", answers[0]), ("shared", answers[1]), ("two", answers[1])) if yes
+        ]
+        assert [file.path for file in result.files_changed] == made
+        undone = workspace.undo()
+        assert (set(undone.put_back), undone.left) == (set(made), ())
+        assert (content(workspace, "mine2"), content(workspace, "mine1")) == ("mine\n", "mine\n")
+        assert (content(workspace, "shared") or "").endswith("mine 2\nmine 1\n")
+
+    def test_a_kill_in_the_second_question_leaves_what_the_user_did_in_it_alone(
+        self, workspace: Workspace
+    ) -> None:
+        workspace.write("shared", "shared\n")
+        workspace.run(
+            shell("echo a > a"), shell("echo b > b"), mode="ask", ask=self.asked(workspace, True, False)
+        )
+        kill_after(workspace, "tool_started", 2)
+        assert {left.path for left in workspace.undo().left} <= {"mine1", "shared"}
+        assert (content(workspace, "mine1"), content(workspace, "a")) == ("mine\n", None)
+
+    def test_a_kill_in_an_approved_call_leaves_its_work_nobodys_for_sure(self, workspace: Workspace) -> None:
+        workspace.write("shared", "shared\n")
+        workspace.run(shell("echo a > a"), mode="ask", ask=self.asked(workspace, True))
+        kill_after(workspace, "checkpoint", 1)
+        (left,) = workspace.undo().left
+        assert (left.path, "interrupted" in left.reason) == ("a", True)
 
 
 class TestFilesChanged:
