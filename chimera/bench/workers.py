@@ -24,7 +24,7 @@ from chimera.bench.trial import Trial
 from chimera.config import process_environment, set_default_environment, variables_set_aside
 from chimera.errors import ConfigError
 from chimera.interruption import Interrupted
-from chimera.workspace.environment import secret_variables
+from chimera.workspace.secret_variables import secret_variables
 
 OnPhase = Callable[[Trial, Phase], None]
 # An interrupted trial ends its own processes first; one that takes longer is stuck.

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import stat
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
 
 from chimera import interruption
-from chimera.workspace.environment import secret_variables
+from chimera.workspace.secret_variables import secret_variables
 
 HANDOVER = "_CHIMERA_HANDOVER"
 """Names the pipe: `DESCRIPTOR:INODE`. Whoever finds it set never starts over, so there is no loop."""
@@ -63,7 +62,7 @@ def _start_over(environment: Mapping[str, str], secrets: Mapping[str, str]) -> N
         with contextlib.suppress(OSError, AttributeError):
             fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         os.set_blocking(writing, False)
-        content = json.dumps(dict(secrets)).encode("ascii")
+        content = os.fsencode("\0".join(f"{name}={value}" for name, value in secrets.items()))
         with contextlib.suppress(OSError):
             if os.write(writing, content) == len(content):
                 os.close(writing)
@@ -90,7 +89,8 @@ def _received(handed: str) -> dict[str, str]:
     if descriptor <= 2 or status.st_ino != inode or not stat.S_ISFIFO(status.st_mode):
         return {}
     with open(descriptor, "rb") as pipe:  # noqa: PTH123  (a descriptor is read)
-        return {str(name): str(value) for name, value in json.loads(pipe.read()).items()}
+        pairs = (pair.partition("=") for pair in os.fsdecode(pipe.read()).split("\0"))
+        return {name: value for name, _, value in pairs if name}
 
 
 def _forbid_inspection() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from chimera.record.redaction import Redactor, mark_of
-from chimera.workspace.environment import is_secret_name, secret_variables
 from chimera.workspace.secret_values import MIN_SECRET, PLAIN_WORD, credentials, looks_secret
+from chimera.workspace.secret_variables import is_secret_name, secret_variables
 
 MASKED = "***"
 """Stands in the record for a setting that may be a secret."""

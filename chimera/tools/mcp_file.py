@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from chimera.errors import ConfigError
 from chimera.tools.foreign import check_known, named_file, parsed_json, server_name
-from chimera.workspace.environment import is_secret_name
+from chimera.workspace.secret_variables import is_secret_name
 
 DEFAULT_TIMEOUT_S = 60.0
 _COMMON = {"type", "tools", "exclude_tools", "timeout", "disabled"}

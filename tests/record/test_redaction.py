@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from chimera.models.providers import PROVIDERS
 from chimera.record.known_secrets import known_secrets, make_redactor
 from chimera.record.redaction import Redactor
-from chimera.workspace.environment import is_secret_name
+from chimera.workspace.secret_variables import is_secret_name
 
 KEY = "sk-canary-9f3b7c1e5d/+=&q"
 REDACTOR = Redactor({"OPENAI_API_KEY": KEY})

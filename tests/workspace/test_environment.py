@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimera.workspace.environment import child_environment, is_secret_name, secret_variables
+from chimera.workspace.environment import child_environment
+from chimera.workspace.secret_variables import is_secret_name, secret_variables
 
 CANARY = "canary-5f1c9a72"
 
