@@ -1,35 +1,125 @@
-"""The commands of the command line, each registered from its own module."""
+"""The commands of the command line. The module of a command is imported when the command is asked for."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from typing_extensions import override
 
 from chimera import __version__
-from chimera.cli.bench_group import bench_app
-from chimera.cli.chat import chat
-from chimera.cli.completion import completion
-from chimera.cli.demo import demo
-from chimera.cli.diff import diff
-from chimera.cli.doctor import doctor
-from chimera.cli.floor import floor
-from chimera.cli.local import local_app
 from chimera.cli.options import CommandGroup, GroupedCommand
-from chimera.cli.replay import replay
-from chimera.cli.resume import resume
-from chimera.cli.run import run
-from chimera.cli.runs import runs
-from chimera.cli.schema_bench import schema_bench
-from chimera.cli.settings import config
-from chimera.cli.show import show
-from chimera.cli.undo import redo, undo
+
+if TYPE_CHECKING:
+    from typer._click import Command
+    from typer._click.formatting import HelpFormatter
 
 WORK, LOOK, MEASURE, SET_UP = "Work", "Look back", "Measure", "Set up"
 
+
+class Place(NamedTuple):
+    """Where a command is, and what the list of commands says of it."""
+
+    module: str
+    attribute: str
+    """A function, or the `typer.Typer` of further commands."""
+    panel: str
+    short_help: str
+    grouped: bool = False
+    """Its help lists the options under the headings of their groups."""
+    settings: Mapping[str, Any] = {}
+
+
+COMMANDS: Mapping[str, Place] = {
+    "run": Place("run", "run", WORK, "Work on a task in this repository.", grouped=True),
+    "resume": Place("resume", "resume", WORK, "Go on with a run.", grouped=True),
+    "chat": Place("chat", "chat", WORK, "Talk with the agent, in one context.", grouped=True),
+    "demo": Place("demo", "demo", WORK, "Watch a complete run, without any key."),
+    "runs": Place("runs", "runs", LOOK, "List the recorded runs."),
+    "show": Place("show", "show", LOOK, "Show a recorded run, step by step.", grouped=True),
+    "diff": Place("diff", "diff", LOOK, "Show what a run changed, as a patch."),
+    "undo": Place("undo", "undo", LOOK, "Put back what a run changed."),
+    "redo": Place("undo", "redo", LOOK, "Take back the last undo of a run."),
+    "floor": Place("floor", "floor", MEASURE, "Show the fixed cost of every step.", grouped=True),
+    "replay": Place(
+        "replay", "replay", MEASURE, "Play recorded runs in other windows, without a model.", grouped=True
+    ),
+    "schema-bench": Place(
+        "schema_bench", "schema_bench", MEASURE, "Count the tokens of the tool schemas.", grouped=True
+    ),
+    "doctor": Place("doctor", "doctor", SET_UP, "Find out what works here.", grouped=True),
+    "config": Place(
+        "settings",
+        "config",
+        SET_UP,
+        "Show every setting and where it comes from.",
+        grouped=True,
+        settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    ),
+    "completion": Place("completion", "completion", SET_UP, "Print the completion script of a shell."),
+    "bench": Place("bench_group", "bench_app", MEASURE, "Run and grade benchmark tasks."),
+    "local": Place("local", "local_app", SET_UP, "Name and fetch local model files."),
+}
+
+
+class _Commands(Mapping[str, "Command"]):
+    """The commands by name, each made when it is asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Command] = {}
+
+    @override
+    def __getitem__(self, name: str) -> Command:
+        if name not in self._made:
+            self._made[name] = _command(name, COMMANDS[name])
+        return self._made[name]
+
+    @override
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    @override
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def _command(name: str, place: Place) -> Command:
+    found = getattr(importlib.import_module(f"chimera.cli.{place.module}"), place.attribute)
+    command: Command
+    if isinstance(found, typer.Typer):
+        command = typer.main.get_group(found)
+    else:
+        alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+        cls = GroupedCommand if place.grouped else None
+        alone.command(name, cls=cls, context_settings=dict(place.settings) or None)(found)
+        command = typer.main.get_command(alone)
+    command.name, command.short_help = name, place.short_help
+    return command
+
+
+class _RootGroup(CommandGroup):
+    """All commands. Its help is made from what the list says of them."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _Commands()  # type: ignore[assignment]  # it is only ever read
+
+    @override
+    def format_commands(self, ctx: Any, formatter: HelpFormatter) -> None:
+        self.write_commands(
+            {name: (place.panel, place.short_help) for name, place in COMMANDS.items()}, formatter
+        )
+
+
 app = typer.Typer(
     name="chimera",
-    cls=CommandGroup,
+    cls=_RootGroup,
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -49,35 +139,3 @@ def chimera(
     if version:
         typer.echo(f"chimera {__version__}")
         raise typer.Exit
-
-
-app.command(cls=GroupedCommand, short_help="Work on a task in this repository.", rich_help_panel=WORK)(run)
-app.command(cls=GroupedCommand, short_help="Go on with a run.", rich_help_panel=WORK)(resume)
-app.command(cls=GroupedCommand, short_help="Talk with the agent, in one context.", rich_help_panel=WORK)(chat)
-app.command(short_help="Watch a complete run, without any key.", rich_help_panel=WORK)(demo)
-app.command(short_help="List the recorded runs.", rich_help_panel=LOOK)(runs)
-app.command(cls=GroupedCommand, short_help="Show a recorded run, step by step.", rich_help_panel=LOOK)(show)
-app.command(short_help="Show what a run changed, as a patch.", rich_help_panel=LOOK)(diff)
-app.command(short_help="Put back what a run changed.", rich_help_panel=LOOK)(undo)
-app.command(short_help="Take back the last undo of a run.", rich_help_panel=LOOK)(redo)
-app.command(cls=GroupedCommand, short_help="Show the fixed cost of every step.", rich_help_panel=MEASURE)(
-    floor
-)
-app.command(
-    cls=GroupedCommand,
-    short_help="Play recorded runs in other windows, without a model.",
-    rich_help_panel=MEASURE,
-)(replay)
-app.command(cls=GroupedCommand, short_help="Count the tokens of the tool schemas.", rich_help_panel=MEASURE)(
-    schema_bench
-)
-app.add_typer(bench_app, name="bench", short_help="Run and grade benchmark tasks.", rich_help_panel=MEASURE)
-app.command(cls=GroupedCommand, short_help="Find out what works here.", rich_help_panel=SET_UP)(doctor)
-app.command(
-    cls=GroupedCommand,
-    short_help="Show every setting and where it comes from.",
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    rich_help_panel=SET_UP,
-)(config)
-app.add_typer(local_app, name="local", short_help="Name and fetch local model files.", rich_help_panel=SET_UP)
-app.command(short_help="Print the completion script of a shell.", rich_help_panel=SET_UP)(completion)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import traceback
 from collections.abc import Sequence
 from itertools import pairwise
 
 import typer
-from typing_extensions import override
 
 from chimera import interruption
 from chimera.cli.cells import escaped
@@ -63,26 +60,13 @@ def _invoke(arguments: list[str], output: Output, app: typer.Typer) -> int:
         completion_init()
         command.main(arguments, prog_name="chimera")
     if {"--verbose", "-v"} & set(arguments):
-        handler = logging.StreamHandler()
-        handler.setFormatter(_PlainFormatter(output))
-        logging.basicConfig(handlers=[handler])
-        logging.getLogger("chimera").setLevel(logging.DEBUG)
+        from chimera.cli.debug_log import show_log
+
+        show_log(output)
     interruption.hurry_with(kill_descendants)
     with interruption.raising(), command.make_context("chimera", arguments, obj=output) as context:
         code = command.invoke(context)
     return code if isinstance(code, int) else 0
-
-
-class _PlainFormatter(logging.Formatter):
-    """A log line that steers no terminal and shows no secret, whatever a library or a provider put into it."""
-
-    def __init__(self, output: Output) -> None:
-        super().__init__("%(name)s: %(message)s")
-        self._output = output
-
-    @override
-    def format(self, record: logging.LogRecord) -> str:
-        return escaped(self._output.without_secrets(super().format(record)))
 
 
 def _usage_fault(output: Output, fault: typer.TyperException, arguments: Sequence[str]) -> int:
@@ -126,6 +110,8 @@ def _internal_fault(output: Output, fault: Exception) -> int:
     from chimera.core.state import StopReason
 
     if output.verbose or process_environment().get("CHIMERA_DEBUG"):
+        import traceback
+
         output.terminal.raw(escaped(output.without_secrets("".join(traceback.format_exception(fault)))))
         how = ""
     else:

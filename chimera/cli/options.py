@@ -161,10 +161,22 @@ class CommandGroup(TyperGroup):
 
     @override
     def format_commands(self, ctx: Any, formatter: HelpFormatter) -> None:
+        self.write_commands(
+            {
+                name: (
+                    getattr(command, "rich_help_panel", None) or "Commands",
+                    command.get_short_help_str(formatter.width),
+                )
+                for name, command in self.commands.items()
+            },
+            formatter,
+        )
+
+    def write_commands(self, commands: Mapping[str, tuple[str, str]], formatter: HelpFormatter) -> None:
+        """Write commands: name -> heading and help."""
         groups: dict[str, list[tuple[str, str]]] = {}
-        for name, command in self.commands.items():
-            record = (name, command.get_short_help_str(formatter.width))
-            groups.setdefault(getattr(command, "rich_help_panel", None) or "Commands", []).append(record)
+        for name, (heading, text) in commands.items():
+            groups.setdefault(heading, []).append((name, text))
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from chimera.cli.cells import escaped
-from chimera.cli.render import show_fault
 from chimera.cli.terminal import Terminal
 from chimera.config import process_environment
 from chimera.record.events import NOT_RECORDED, Event
@@ -109,6 +108,8 @@ class Output:
 
         message = self.without_secrets(message)
         stop = Stop(reason, detail, message)
+        from chimera.cli.render import show_fault
+
         show_fault(self.terminal, message)
         fields = RunResult.of_stop(stop).fields()
         known = {name: self.known[name] for name in fields if name in self.known}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
-import logging
 import math
 import string
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +19,6 @@ from typing import Any, Protocol
 from chimera.core.history import History, Turn
 from chimera.core.messages import Message, system, user
 from chimera.prompts import INSTRUCTIONS_CLOSE, INSTRUCTIONS_OPEN
-
-logger = logging.getLogger(__name__)
 
 ENCODING = "cl100k_base"
 # What chat formats add around each message (role, separators) and around a request: OpenAI's cookbook on counting
@@ -201,7 +198,11 @@ def _encoder() -> Callable[[str], int]:
         try:
             encoding = tiktoken.get_encoding(ENCODING)
         except (OSError, ValueError) as fault:
-            logger.warning("no vocabulary (%s): token counts are cautious estimates", fault)
+            import logging
+
+            logging.getLogger(__name__).warning(
+                "no vocabulary (%s): token counts are cautious estimates", fault
+            )
         else:
             return lambda text: len(encoding.encode_ordinary(text))
     return cautious_count
