@@ -15,12 +15,20 @@ _BINARY_SHARE = 0.1
 _GAP_BYTES = 16
 _GAP_LINES = 2
 
-# Marks and overrides of direction, line and paragraph separators, the Tag block and what has no width: they make a
-# line read as something that it is not, or hide text in it.
+# Marks and overrides of direction, line and paragraph separators, and what has no shape of its own: they make a line read
+# as something that it is not, or hide text in it. All of Default_Ignorable_Code_Point (DerivedCoreProperties.txt of the
+# Unicode Character Database, version 16), and of the format characters (general category Cf) those that are not drawn. The
+# few scripts that use some of them to shape their letters (Mongolian, old Hangul, hieroglyphs) pay for it with escapes.
 _DECEPTIVE = re.compile(
-    "[\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
     # Joiners belong into emoji and into scripts that join letters.
     "|(?<![\u0600-\u08ff\u0900-\u0dff\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]"
+    # The two that say whether a sign is an emoji belong behind one that can be both, and into keycaps.
+    "|(?<![0-9#*\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d"
+    "\u3297\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
+    "|(?<=[0-9#*])[\ufe0e\ufe0f](?!\u20e3)"
 )
 _NOT_TEXT = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -66,7 +74,10 @@ def visible(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """`text` with control characters (but newline and tab), bidirectional and invisible ones as visible escapes."""
+    """`text` with control characters (but newline and tab), bidirectional and invisible ones as visible escapes.
+
+    Joiners and variation selectors stay where they make an emoji or a script readable, and nowhere else.
+    """
     return _DECEPTIVE.sub(_code_point, visible(text))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimera.workspace.terminal_text import plain_text, visible
+from chimera.workspace.terminal_text import escaped, plain_text, visible
 
 
 @pytest.mark.case("C5", "C8")
@@ -83,6 +83,46 @@ def test_text_without_controls_is_returned_as_it_is(lines: list[str]) -> None:
 
 def test_lone_surrogates_and_controls_become_visible() -> None:
     assert visible("a\ud800b\x1b[0m\tc\n") == "a\ufffdb\\x1b[0m\tc\n"
+
+
+# Default_Ignorable_Code_Point of the Unicode Character Database (DerivedCoreProperties.txt, version 16), without what may
+# be seen: see `escaped`.
+IGNORABLE = (
+    "00AD 034F 061C 115F-1160 17B4-17B5 180B-180F 200B 200E-200F 202A-202E 2060-206F 3164 FE00-FE0D FEFF FFA0 FFF0-FFF8 "
+    "1BCA0-1BCA3 1D173-1D17A E0000-E0FFF"
+)
+# Format characters that are drawn: signs of number, year, verse and abbreviation that stand before digits or letters.
+DRAWN = "0600-0605 06DD 070F 0890-0891 08E2 110BD 110CD"
+JOINERS = "200C-200D"
+
+
+def code_points(ranges: str) -> set[int]:
+    ends = [part.split("-") for part in ranges.split()]
+    return {
+        number for first, *last in ends for number in range(int(first, 16), int((last or [first])[0], 16) + 1)
+    }
+
+
+def test_nothing_without_a_shape_of_its_own_gets_through() -> None:
+    formats = {number for number in range(0x110000) if unicodedata.category(chr(number)) == "Cf"}
+    hidden = formats | code_points(f"{IGNORABLE} 2028-2029 13430-1343F")
+    for number in hidden - code_points(f"{DRAWN} {JOINERS}"):
+        code = f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"
+        assert escaped(f"a{chr(number)}b") == f"a{code}b"
+
+
+@pytest.mark.parametrize("text", ["❤️ ok", "1️⃣", "👩‍💻", "👁️‍🗨️", "ক্‍ষ", "نمی‌خواهم", "★︎", "\u0600٣"], ids=ascii)
+def test_what_makes_an_emoji_or_a_script_readable_stays(text: str) -> None:
+    assert escaped(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["a\ufe0fb", "rm1\ufe0f -rf", "\ufe0f", "a\ufe0e", "\ufe0f\ufe0f", "❤\ufe0f\ufe0f"], ids=ascii
+)
+def test_a_variation_selector_that_shapes_no_emoji_is_shown(text: str) -> None:
+    shown = escaped(text)
+    assert shown.count("\ufe0f") + shown.count("\ufe0e") == ("❤" in text)
+    assert "\\ufe0" in shown
 
 
 @pytest.mark.parametrize(
