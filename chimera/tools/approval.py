@@ -25,7 +25,7 @@ class Denial:
 
 
 Ask = Callable[[Tool, Mapping[str, Any]], bool | Denial]
-"""Shows a call to a person and returns whether it may run."""
+"""Shows a call to a person and returns whether it may run. The path of a file is the one that a link leads to."""
 
 _ASKED: dict[Mode, frozenset[Effect]] = {
     "plan": frozenset(),
@@ -68,7 +68,7 @@ def approval(mode: Mode, ask: Ask | None, workspace: Workspace | None = None) ->
                 f"{tool.name} was denied: mode {mode} asks a person about it, and there is no terminal to ask on. Go on "
                 "without it, or answer with what remains to be done."
             )
-        answer = ask(tool, arguments)
+        answer = ask(tool, _resolved(tool, arguments, workspace))
         if isinstance(answer, Denial) and answer.reason:
             raise ToolError(f"{tool.name} was denied by the user, who says: {answer.reason}")
         if not answer:
@@ -77,6 +77,15 @@ def approval(mode: Mode, ask: Ask | None, workspace: Workspace | None = None) ->
             )
 
     return approve
+
+
+def _resolved(tool: Tool, arguments: Mapping[str, Any], workspace: Workspace | None) -> Mapping[str, Any]:
+    """The arguments with the path of the file that is really read or changed; a secret name that leads there stays."""
+    path = arguments.get("path")
+    if workspace is None or tool.effect not in {"read", "edit"} or not isinstance(path, str):
+        return arguments
+    name = workspace.locate(path).name
+    return {**arguments, "path": path if is_secret_file(path) and not is_secret_file(name) else name}
 
 
 def _secret_file(tool: Tool, arguments: Mapping[str, Any], workspace: Workspace | None) -> str | None:

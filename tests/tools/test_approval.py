@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -11,6 +13,7 @@ from chimera.config import Mode
 from chimera.errors import ToolError
 from chimera.tools.approval import Denial, approval
 from chimera.tools.base import Effect, Tool, ToolOutput
+from chimera.workspace.paths import Workspace
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 ASKED: dict[Mode, set[Effect]] = {
@@ -55,6 +58,37 @@ def test_a_no_and_a_missing_terminal_are_told_to_the_model(mode: Mode) -> None:
         approval(mode, lambda _tool, _arguments: False)(tool("command"), {})
     with pytest.raises(ToolError, match="no terminal"):
         approval(mode, None)(tool("command"), {})
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("notes.txt", ".env"),
+        ("sub/../notes.txt", ".env"),
+        (".env", ".env"),
+        ("prod.pem", "prod.pem"),
+        ("key.pem", ".env"),
+        ("./plain.txt", "plain.txt"),
+    ],
+)
+@pytest.mark.parametrize("name", ["edit_file", "write_file"])
+def test_a_person_is_asked_about_the_file_that_a_link_leads_to(
+    tmp_path: Path, name: str, path: str, asked: str
+) -> None:
+    (tmp_path / "sub").mkdir()
+    for file in (".env", "plain.txt"):
+        (tmp_path / file).write_text("A=1\n")
+    for link, target in (("notes.txt", ".env"), ("key.pem", ".env"), ("prod.pem", "plain.txt")):
+        (tmp_path / link).symlink_to(target)
+    seen: list[Mapping[str, Any]] = []
+
+    def yes(_tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        seen.append(arguments)
+        return True
+
+    approve = approval("ask", yes, Workspace.open(tmp_path))
+    approve(replace(tool("edit"), name=name), {"path": path, "content": "x"})
+    assert seen == [{"path": asked, "content": "x"}]
 
 
 def test_the_reason_of_a_no_is_told_to_the_model() -> None:
