@@ -10,10 +10,8 @@ from chimera.cli import lines
 from chimera.cli.cells import escaped, one_line
 from chimera.cli.output import Output
 from chimera.cli.recorded import RecordedRun, run_here, show_damage
-from chimera.cli.terminal import Style, Terminal
+from chimera.cli.terminal import Terminal
 from chimera.config import state_dir
-
-_STYLES: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def diff(
@@ -29,6 +27,7 @@ def diff(
     """
     from dataclasses import asdict
 
+    from chimera.cli.changes import STYLES, patch_lines
     from chimera.cli.recorded_work import RecordedWork
 
     output: Output = ctx.obj
@@ -45,8 +44,8 @@ def diff(
     patch = recorded.shadow.diff(recorded.work.before, recorded.work.after)
     if output.on_terminal:
         page = Terminal(output.stdout, output.environment)
-        for line in patch.splitlines():
-            page.long_line(escaped(line), _STYLES.get(line[:1]))
+        for line in patch_lines(patch):
+            page.long_line(escaped(line), STYLES.get(line[:1]))
     elif patch:
         output.text(patch)
     return 0

@@ -10,7 +10,7 @@ from typing import Any
 
 from chimera.bench.row import Tokens
 from chimera.cli import lines
-from chimera.cli.changes import changed_lines
+from chimera.cli.changes import changed_lines, patch_lines
 from chimera.cli.recorded import RecordedRun, RecordedStep
 from chimera.core.messages import Usage
 from chimera.pages import context_plot
@@ -288,7 +288,7 @@ def _patch(patch: str) -> str:
         if shown != patch
         else ""
     )
-    return f"{_marked_lines(shown.splitlines())}{more}"
+    return f"{_marked_lines(patch_lines(shown))}{more}"
 
 
 def _marked_lines(found: Iterable[str]) -> str:

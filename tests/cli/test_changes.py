@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimera.cli.changes import changed_lines
+from chimera.cli.changes import changed_lines, patch_lines
 
 LINES = st.lists(st.sampled_from(["a", "b", "", "  c"]), max_size=12)
+
+NO_END = ("@", "no newline at the end")
 
 
 @given(old=LINES, new=LINES)
@@ -38,6 +40,32 @@ def test_several_edits_are_told_apart() -> None:
         ("-", "c"),
         ("+", "d"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("a\n", "a", [("-", "a"), ("+", "a"), NO_END]),
+        ("a", "a\n", [("-", "a"), NO_END, ("+", "a")]),
+        ("a\nb\n", "a\nb", [(" ", "a"), ("-", "b"), ("+", "b"), NO_END]),
+        ("a", "b", [("-", "a"), ("+", "b")]),
+        ("a\n", "", [("-", "a")]),
+        ("a\r\n", "a\n", [("-", "a\r"), ("+", "a")]),
+        ("a\n\n", "a\n", [(" ", "a"), ("-", "")]),
+    ],
+)
+def test_a_line_end_that_comes_or_goes_is_shown(old: str, new: str, shown: list[tuple[str, str]]) -> None:
+    assert changed_lines("edit_file", {"path": "f", "edits": [{"old": old, "new": new}]}) == shown
+
+
+def test_no_content_passes_for_a_line_of_a_patch() -> None:
+    assert patch_lines("+a\x85-b\u2028@ c\r\n+d\x0ce\n") == ["+a\x85-b\u2028@ c\r", "+d\x0ce"]
+    assert patch_lines("") == []
+
+
+def test_a_file_without_a_last_line_end_is_written_as_one() -> None:
+    assert changed_lines("write_file", {"path": "f", "content": "a\nb"}) == [("+", "a"), ("+", "b"), NO_END]
+    assert changed_lines("write_file", {"path": "f", "content": "a\nb\n"}) == [("+", "a"), ("+", "b")]
 
 
 @pytest.mark.parametrize(

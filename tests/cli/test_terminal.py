@@ -303,7 +303,13 @@ def test_an_edit_is_shown_as_a_diff_on_a_terminal_only() -> None:
     screen = Screen(Terminal(stream, {"NO_COLOR": "1"}))
     for event in edited():
         screen(event)
-    assert seen(stream)[1:-1] == ["      keep", "    - one [x]", "    - \\x1b[2J", "    + two 漢"]
+    assert seen(stream)[1:-1] == [
+        "      keep",
+        "    - one [x]",
+        "    - \\x1b[2J",
+        "    @ no newline at the end",
+        "    + two 漢",
+    ]
     others: list[tuple[io.StringIO, dict[str, Any]]] = [(Screenful(), {"ok": False}), (io.StringIO(), {})]
     for other, fields in others:
         screen = Screen(Terminal(other, {"NO_COLOR": "1"}))
