@@ -14,8 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from typing_extensions import override
-
 from chimera.bench.arms import Summarising, arms
 from chimera.bench.generators.catalogue import GENERATORS
 from chimera.bench.generators.instance import Instance
@@ -28,6 +26,7 @@ from chimera.core.agent import Agent
 from chimera.core.outputs import ToolOutput
 from chimera.core.state import Limits, RunResult, StopReason
 from chimera.core.tokens import TokenCounter
+from chimera.overriding import override
 from chimera.record.run_directory import RunFiles
 from chimera.tools.base import Tool, ToolSet
 from chimera.tools.default import default_tools

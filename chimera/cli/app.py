@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from typing_extensions import override
 
 from chimera import __version__
 from chimera.cli.options import CommandGroup, GroupedCommand
+from chimera.overriding import override
 
 if TYPE_CHECKING:
     from typer._click import Command

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
-from typing_extensions import override
 
 from chimera.cli.bench import bench
 from chimera.cli.bench_context import context
 from chimera.cli.bench_reports import compare, export, regrade, report
 from chimera.cli.bench_tasks import check, list_tasks, new
 from chimera.cli.options import GroupedCommand
+from chimera.overriding import override
 
 if TYPE_CHECKING:
     from typer._click.formatting import HelpFormatter

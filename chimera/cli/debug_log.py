@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from typing_extensions import override
-
 from chimera.cli.cells import escaped
 from chimera.cli.output import Output
+from chimera.overriding import override
 
 
 def show_log(output: Output) -> None:

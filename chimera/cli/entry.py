@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -65,6 +66,8 @@ def _invoke(arguments: list[str], output: Output, app: typer.Typer) -> int:
         show_log(output)
     interruption.hurry_with(kill_descendants)
     with interruption.raising(), command.make_context("chimera", arguments, obj=output) as context:
+        gc.freeze()
+        gc.enable()
         code = command.invoke(context)
     return code if isinstance(code, int) else 0
 

@@ -8,9 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
 from chimera.cli.output import Output
+from chimera.overriding import override
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typing_extensions import override
 
 from chimera.cli.examples import write_examples
 from chimera.cli.output import OutputFormat
 from chimera.config import FIELD_NAMES, AdapterName, ToolProtocolChoice, parse_model_options
+from chimera.overriding import override
 
 if TYPE_CHECKING:
     from typer._click.formatting import HelpFormatter

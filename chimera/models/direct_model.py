@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from typing_extensions import override
-
 from chimera.core.model import Request, Window
 from chimera.errors import ConfigError
 from chimera.models.adapter import CACHE_MARK, Refusal, marked_tools, takes_cache_marks
@@ -19,6 +17,7 @@ from chimera.models.http_adapter import Answer, HttpAdapter, parted
 from chimera.models.parameters import Parameters
 from chimera.models.providers import BY_PREFIX
 from chimera.models.stream import ReplyParts, chunk_of
+from chimera.overriding import override
 
 
 class DirectModel(HttpAdapter):

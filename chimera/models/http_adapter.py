@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from typing_extensions import override
-
 from chimera import __version__
 from chimera.core.model import Completion, OnText, Request, Window
 from chimera.errors import ConfigError, ModelAuthError
@@ -20,6 +18,7 @@ from chimera.models.encoded_messages import EncodedMessages, encoded
 from chimera.models.faults import ProviderFault, http_fault
 from chimera.models.parameters import Parameters
 from chimera.models.stream import ReplyParts
+from chimera.overriding import override
 
 _BROKEN = (OSError, http.client.HTTPException)
 LITELLM_OPTIONS = frozenset(

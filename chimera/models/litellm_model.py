@@ -13,8 +13,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from typing_extensions import override
-
 from chimera.core.messages import Usage
 from chimera.core.model import Completion, OnText, Request, Window
 from chimera.models.adapter import (
@@ -29,6 +27,7 @@ from chimera.models.faults import fault_of
 from chimera.models.parameters import Parameters
 from chimera.models.providers import BY_PREFIX
 from chimera.models.stream import ReplyParts, usage_of
+from chimera.overriding import override
 
 # Read by litellm at import: no fetch of the price map, no catalogue from the network, no stray `.env` file.
 _ENVIRONMENT = {

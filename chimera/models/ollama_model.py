@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from typing_extensions import override
-
 from chimera.core.model import Request, Window
 from chimera.models.adapter import Refusal
 from chimera.models.faults import error_status
@@ -16,6 +14,7 @@ from chimera.models.http_adapter import Answer, HttpAdapter, parted
 from chimera.models.parameters import Parameters
 from chimera.models.providers import BY_PREFIX
 from chimera.models.stream import ReplyParts
+from chimera.overriding import override
 
 # Parameters that stand beside the options of the model instead of among them.
 _BESIDE = ("format", "keep_alive", "think")

@@ -16,12 +16,12 @@ from typing import Any
 
 import httpx
 import openai
-from typing_extensions import override
 
 from chimera.models.adapter import TOTAL_TIMEOUT_S
 from chimera.models.connection import proxy_for
 from chimera.models.faults import error_status
 from chimera.models.stream import chunk_of
+from chimera.overriding import override
 
 _DRAIN_TIMEOUT_S = 0.2
 _DRAIN_PIECES = 64
