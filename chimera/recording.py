@@ -45,6 +45,8 @@ class Recording:
     """Its snapshots, the one from before the first step first; none where there is nothing to go back to."""
     interrupted: bool
     """It ended in a call that may have changed something, or after it, but before the snapshot that follows."""
+    git_entries: Mapping[str, int] | None
+    """The user's own repositories when its last part began, by their place in the workspace, with their inodes."""
     first_message: str
     """What the user added before there was any completion."""
     steps: tuple[RecordedStep, ...]
@@ -107,9 +109,19 @@ def _recording(path: Path, events: list[dict[str, Any]], start: Mapping[str, Any
         start_commit=start.get("start_commit"),
         marks=tuple(marks),
         interrupted=ends_in_a_call(events),
+        git_entries=_git_entries(events),
         first_message=reader.first_message,
         steps=tuple(reader.steps),
     )
+
+
+def _git_entries(events: Iterable[Mapping[str, Any]]) -> dict[str, int] | None:
+    start = [event for event in events if event["type"] == "run_started"][-1]
+    if "git_entries" not in start:
+        return None
+    names = start["git_entries"]
+    inodes = start.get("git_inodes", ())
+    return dict(zip(names, inodes if len(inodes) == len(names) else [0] * len(names), strict=True))
 
 
 class _Reader:

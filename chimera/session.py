@@ -169,6 +169,8 @@ class Session:
     def resume(self, recording: Recording, message: str, *, compact: bool = False) -> RunResult:
         """Go on with what this record holds. What changed is counted from the start of its first part."""
         recording = self._with_left_over(recording)
+        if recording.interrupted and self.sandbox.guard is not None and recording.git_entries is not None:
+            self.sandbox.guard.take_up(recording.git_entries)
         checkpoints = Checkpoints(
             self.home,
             self.workspace.root,
@@ -326,7 +328,7 @@ class Session:
             "version": __version__,
             "workspace": str(self.workspace.root),
             "start_commit": self.repository.start_commit if self.repository else None,
-            "git_entries": self.governed.git_entries(),
+            **self.governed.git_entries(),
             "mode": self.mode,
             "sandbox": {
                 "level": self.sandbox.level,
@@ -355,7 +357,7 @@ class Session:
             notices.append(
                 about_secrets(self.sandbox, self.workspace.root, shown=self.config.allow_secret_files)
             )
-        notices += self.imported.notices
+        notices += (*self.imported.notices, *self.runner.fresh_notes())
         return tuple(notices)
 
 
@@ -364,9 +366,7 @@ def _private_folders(home: Path, root: Path, sandbox: Sandbox) -> tuple[Path, ..
     if sandbox.backend != "bwrap":
         return ()
     folders = (home, config_path(process_environment()).parent)
-    return tuple(
-        folder for folder in folders if folder.is_dir() and not root.is_relative_to(folder.resolve())
-    )
+    return tuple(place for place in folders if place.is_dir() and not root.is_relative_to(place.resolve()))
 
 
 def make_budget(config: Config, model: Model, calibration: Calibration) -> ContextBudget:

@@ -91,6 +91,7 @@ _KINDS: Mapping[str, Mapping[str, Kind]] = {
         "start_ignored": _ANNEX,
         "omitted": [str],
         "git_entries": [str],
+        "git_inodes": [int],
     },
     "prompt": {"step": int, "estimated": int, "calibrated": int, "parts": _COUNTS},
     "completion": {

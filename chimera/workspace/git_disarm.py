@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +20,17 @@ from pathlib import Path
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
 from chimera.workspace.files import is_folder, open_to_owner, real_path
-from chimera.workspace.git_folders import GitFolders, git_folders
+from chimera.workspace.git_folders import folders_of
+from chimera.workspace.git_links import strange_entries
 from chimera.workspace.git_program import find_git
 
 _MOST_BYTES = 1 << 20
+# What lies on another disk is copied, and a command may have made it as large as it can.
+_MOST_COPIED_BYTES = 16 << 20
 _NAMES_TOLD = 5
+_NOTES_TOLD = 20
+# Git is asked for each file of settings, which takes some milliseconds.
+_MOST_READ = 200
 # Neither starts a program nor reads another file, whatever its value.
 _HARMLESS = re.compile(
     r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
@@ -59,44 +65,58 @@ class Disarming:
     aside: Path
     _seen: dict[Path, tuple[int, ...]] = field(default_factory=dict)
     """Settings as they were left: nothing to be done while they stay so."""
+    _unread: int = _MOST_READ
+    """Files of settings that may still be read this time."""
 
-    def __call__(self, entry: Path, protected: Iterable[Path]) -> list[str]:
-        """Make harmless what `entry` is or leads to: a `.git`, or a repository without a checkout.
+    def __call__(self, entries: Collection[Path], protected: Collection[Path]) -> list[str]:
+        """Make harmless what these are or lead to: each a `.git`, or a repository without a checkout.
+
+        Of very many with settings that changed, those beyond the first lose them unread.
 
         Args:
-            entry: lies in the workspace.
+            entries: lie in the workspace.
             protected: git folders that commands could not write.
 
         Returns:
-            What was taken out, one sentence for each file.
+            What was taken out, one sentence for each file, of very many only for the first.
         """
-        folders = git_folders(entry.parent) if entry.name == ".git" else GitFolders(own=entry, common=entry)
-        if folders is None:
-            return []
         protected = frozenset(protected)
+        self._unread = _MOST_READ
+        done: set[Path] = set()
         notes: list[str] = []
-        for folder in dict.fromkeys((folders.own, folders.common)):
-            if folder not in protected and self._is_writable(folder, protected):
-                for closed in (folder, folder / "hooks"):
-                    open_to_owner(closed)
-                notes += self._hooks(folder)
-                for name in ("config", "config.worktree"):
-                    notes += self._settings(folder / name)
+        for entry in entries:
+            folders = folders_of(entry)
+            for folder in (folders.own, folders.common) if folders else ():
+                if folder not in done and folder not in protected and self._is_writable(folder, protected):
+                    done.add(folder)
+                    notes += self._disarm(folder)
+        if len(notes) > _NOTES_TOLD:
+            more = f"{len(notes) - _NOTES_TOLD:,} more files of repositories that a command made were treated likewise"
+            return [*notes[:_NOTES_TOLD], f"{more}: what was put aside is in {self.aside}"]
         return notes
 
-    def _is_writable(self, folder: Path, protected: Iterable[Path]) -> bool:
+    def _disarm(self, folder: Path) -> Iterator[str]:
+        for closed in (folder, folder / "hooks"):
+            open_to_owner(closed)
+        yield from self._hooks(folder)
+        for name in ("config", "config.worktree"):
+            yield from self._settings(folder / name)
+        for path, why in strange_entries(folder).items():
+            yield self.set_aside(path, why)
+
+    def _is_writable(self, folder: Path, protected: Collection[Path]) -> bool:
         """Whether commands could have written there."""
         return any(folder.is_relative_to(place) for place in (self.root, *protected))
 
     def _hooks(self, folder: Path) -> Iterator[str]:
         hooks = folder / "hooks"
         if hooks.is_symlink() or (os.path.lexists(hooks) and not is_folder(hooks)):
-            yield self._put_aside(hooks, "it is a link" if hooks.is_symlink() else "it is no folder")
+            yield self.set_aside(hooks, "it is a link" if hooks.is_symlink() else "it is no folder")
             return
         with suppress(OSError):
             for hook in sorted(hooks.iterdir()):
                 if hook.suffix != ".sample":
-                    yield self._put_aside(hook, "git would run it")
+                    yield self.set_aside(hook, "git would run it")
 
     def _settings(self, file: Path) -> Iterator[str]:
         try:
@@ -107,19 +127,24 @@ class Disarming:
         if self._seen.get(file) == state:
             return
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
-            yield self._put_aside(file, "git would obey it, and it is no small file")
+            yield self.set_aside(file, "git would obey it, and it is no small file")
             self._write(file, _FRESH)
             return
+        if self._unread == 0:
+            yield self.set_aside(file, "there are too many to look into each")
+            self._write(file, _FRESH)
+            return
+        self._unread -= 1
         settings = _read(file, self.root)
         if settings is None:
-            yield self._put_aside(file, "git cannot read it")
+            yield self.set_aside(file, "git cannot read it")
             self._write(file, _FRESH)
             return
         kept = [(name, value) for name, value in settings if self._is_harmless(name, value, file.parent)]
         if kept != settings:
             dropped = dict.fromkeys(name for name, value in settings if (name, value) not in kept)
             told = ", ".join(list(dropped)[:_NAMES_TOLD]) + (", ..." if len(dropped) > _NAMES_TOLD else "")
-            yield self._put_aside(
+            yield self.set_aside(
                 file, f"git would obey what may start programs in it ({told}); the rest was kept"
             )
             self._write(file, "".join(_lines(kept)))
@@ -137,22 +162,61 @@ class Disarming:
             return real_path(Path(folder, value)).is_relative_to(self.root)
         return False
 
-    def _put_aside(self, path: Path, why: str) -> str:
+    def set_aside(self, path: Path, why: str) -> str:
+        """Take a file, link or folder out of a git folder; says where it is now.
+
+        What cannot be moved to `aside`, since a disk is full or it is very large, stays where it is under a name that
+        means nothing to git.
+        """
         name = os.path.relpath(path, self.root)
         place = self.aside / f"{secrets.token_hex(4)}-{path.name}"
         try:
-            self.aside.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if path.is_symlink() or stat.S_ISREG(path.lstat().st_mode) or is_folder(path):
-                shutil.move(path, place)
-            else:
+            if not (path.is_symlink() or is_folder(path) or stat.S_ISREG(path.lstat().st_mode)):
                 path.unlink()
+                return f"{name} was made by a command and removed, since {why}"
+            with suppress(OSError):
+                self.aside.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _moved(path, place):
+                place = path.with_name(f"{path.name}.{secrets.token_hex(4)}.sample")
+                _disabled(path, place)
         except OSError as fault:
             return f"{name} is dangerous, since {why}, and cannot be put aside: {fault.strerror}"
+        if not os.path.lexists(place):
+            return f"{name} was made by a command and removed, since {why}"
         return f"{name} was made by a command and put aside, since {why}: it is {place} now"
 
     def _write(self, file: Path, text: str) -> None:
         with suppress(OSError), file.open("x", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(text)
+
+
+def _moved(path: Path, place: Path) -> bool:
+    """Whether it could be moved there, copied if need be and not too large."""
+    try:
+        path.rename(place)
+    except OSError:
+        if not path.is_symlink() and (is_folder(path) or path.lstat().st_size > _MOST_COPIED_BYTES):
+            return False
+        try:
+            shutil.move(path, place)
+        except OSError:
+            with suppress(OSError):
+                place.unlink()
+            return False
+    return True
+
+
+def _disabled(path: Path, place: Path) -> None:
+    """Give it another name in its folder; a link goes, since git may write through it whatever its name."""
+    if path.is_symlink():
+        path.unlink()
+        return
+    try:
+        path.rename(place)
+    except OSError:
+        if is_folder(path):
+            raise
+        path.unlink()
 
 
 def _read(file: Path, root: Path) -> list[tuple[str, str | None]] | None:

@@ -22,7 +22,6 @@ GOVERNING = ("config", "config.worktree", "commondir", "hooks", "info", "modules
 STATE = ("HEAD", "packed-refs", "objects", "refs", "logs")
 """Where its history is."""
 GIT_NAMES = frozenset({*GOVERNING, *STATE, "gitdir", "index", "rebase-merge", "rebase-apply", "sequencer"})
-_BARE = {"HEAD", "objects", "refs"}
 # Both may name files in the checkout: more settings, and the hooks.
 _PATH_SETTING = re.compile(r"^\s*(path|hookspath)\s*=\s*\"?([^\"\n;#]+)", re.MULTILINE | re.IGNORECASE)
 _WORKTREE_SETTING = re.compile(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
@@ -50,6 +49,15 @@ def git_folders(checkout: Path) -> GitFolders | None:
         own = real_path(Path(checkout, target.removeprefix(_POINTER_PREFIX)))
     if not is_file(own / "HEAD") and not (own / "HEAD").is_symlink():
         return None
+    return _with_common(own)
+
+
+def folders_of(entry: Path) -> GitFolders | None:
+    """The same for what `CheckoutWatch` finds: a `.git`, or a repository without a checkout."""
+    return git_folders(entry.parent) if entry.name == ".git" else _with_common(entry)
+
+
+def _with_common(own: Path) -> GitFolders:
     common = _pointer(own / "commondir")
     return GitFolders(own=own, common=real_path(Path(own, common)) if common else own)
 
@@ -95,14 +103,23 @@ def enclosing_checkouts(folder: Path) -> Iterator[Path]:
 
 
 def looks_like_git(folder: Path, *, adding: str = "") -> bool:
-    """Whether git would take the folder for one of its own, whatever its name; also if `adding` were an entry of it."""
+    """Whether git would take the folder for one of its own, whatever its name; also if `adding` were an entry of it.
 
-    def has(name: str, kind: Callable[[Path], bool]) -> bool:
-        return name == adding or kind(folder / name)
+    Only names count: what a link among them leads to can come and go without a trace in the folder.
+    """
+    return _marks_git(lambda name: name == adding or os.path.lexists(folder / name))
 
-    if not (has("HEAD", is_file) or (folder / "HEAD").is_symlink()):
-        return False
-    return has("commondir", is_file) or (has("objects", is_folder) and has("refs", is_folder))
+
+def _marks_git(has: Callable[[str], bool]) -> bool:
+    return has("HEAD") and (has("commondir") or (has("objects") and has("refs")))
+
+
+def inode_of(entry: Path) -> int:
+    """Tells an entry from another one at its place; 0 if it is gone."""
+    try:
+        return entry.lstat().st_ino
+    except OSError:
+        return 0
 
 
 FolderState: TypeAlias = tuple[int, int, int]
@@ -180,7 +197,7 @@ class CheckoutWatch:
         except OSError:
             return None
         found = [f"{path}/.git"] if ".git" in names else []
-        if names >= _BARE and looks_like_git(Path(path)):
+        if _marks_git(names.__contains__):
             found.append(path)
         return _Folder((*state[:2], state[2] if sure else 0), tuple(children), tuple(found))
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
+from chimera import interruption
 from chimera.workspace.files import is_file, is_folder, open_to_owner
 from chimera.workspace.git_folders import (
     GOVERNING,
@@ -23,10 +24,11 @@ from chimera.workspace.git_folders import (
     CheckoutWatch,
     GitFolders,
     belongs_to,
-    git_folders,
+    folders_of,
     looks_like_git,
     named_in_settings,
 )
+from chimera.workspace.git_links import strange_entries
 
 _GOVERNING_OF_WORKTREE = ("config.worktree", "commondir", "gitdir")
 _FOLDERS = frozenset({"hooks", "info", "modules", "worktrees"})
@@ -34,7 +36,9 @@ _FOLDERS = frozenset({"hooks", "info", "modules", "worktrees"})
 _SAME_FOLDER = b"./.\n"
 _WATCHED_FOLDERS = 20_000
 # A command may make folders only to have a repository overlooked.
-_TIMES_AFTER_A_COMMAND = 10
+_TIMES_DURING_A_RUN = 10
+# Where a repository that was known is looked for, if it is nowhere else.
+_SEARCHED_FOLDERS = 5_000_000
 # A mount takes bwrap about a millisecond, and the more there are the longer.
 _PROTECTED_REPOSITORIES = 200
 _PINNED_FOLDERS = 20
@@ -53,6 +57,8 @@ class _Plan:
     """Where something may be missing that nobody may create: files and folders to make for the time of the command."""
     links: dict[Path, str] = field(default_factory=dict)
     """Each `.git` that is a link, with its target."""
+    writable: list[Path] = field(default_factory=list)
+    """Git folders of the user in which commands may write."""
     missing: list[str] = field(default_factory=list)
 
     def mount(self, path: Path, access: Access) -> None:
@@ -84,6 +90,16 @@ class _Plan:
                 yield from ("--ro-bind-try", str(path), str(path))
 
 
+class Disarmer(Protocol):
+    """Makes repositories harmless."""
+
+    def __call__(self, entries: Collection[Path], protected: Collection[Path]) -> list[str]:
+        """The entries of those that commands made, and what they could not write. Says what was taken out."""
+
+    def set_aside(self, path: Path, why: str) -> str:
+        """Take a file or link out of a git folder. Says so."""
+
+
 class GitGuard:
     """Watches over the repositories of one workspace for the time of a run.
 
@@ -91,29 +107,35 @@ class GitGuard:
         root: the workspace, a real path.
         allow_write: commands may write git's files, but for what is `GOVERNING`.
         mounting: something is made of the arguments; without, repositories that were there are only looked after.
-        folders: how many are looked at before a command; afterwards ten times as many, if these were all there were.
+        folders: how many are looked at; during the run ten times as many, if these were all there were.
     """
 
     def __init__(
         self, root: Path, *, allow_write: bool, mounting: bool, folders: int = _WATCHED_FOLDERS
     ) -> None:
         self.root = root
-        self.disarm: Callable[[Path, Iterable[Path]], list[str]] | None = None
-        """Makes a repository harmless that a command made (its `.git`, and what is protected); says what was taken out."""
+        self.disarm: Disarmer | None = None
         self.pinned: frozenset[Path] = frozenset()
         """Files, real paths, that are mounted over otherwise: folders around them are kept from being moved as well."""
         self._allow_write = allow_write
         self._mounting = mounting
-        self._folders = folders
         self._watch = CheckoutWatch(root=root, limit=folders)
-        self._made: set[Identity] = set()
         self._known: dict[Identity, Path] = {}
+        """The user's own, those that were there when the run began first."""
+        self._made: dict[Identity, Path] = {}
         self._notes: list[str] = []
         self.found: list[Path] = []
         """Git's entries that were there at the last look."""
-        plan = self._before()
+        self._known = self._look()
+        self._all_seen = self._watch.complete
+        self._in_sight = True
+        """Whether the last look after a command saw everything, if ever one did."""
+        plan = self._plan()
+        if self._all_seen:
+            self._watch.limit = folders * _TIMES_DURING_A_RUN
         self.missing = tuple(plan.missing)
         """What cannot be protected, for people."""
+        self._told = {*self.missing}
         self.arguments = tuple(plan.arguments()) if mounting else ()
         """For a first command that does nothing: `holding` is for who has the workspace for himself."""
         self._cleared = False
@@ -121,42 +143,66 @@ class GitGuard:
     @contextmanager
     def holding(self) -> Iterator[tuple[str, ...]]:
         """For the time of one command: its arguments for bwrap. Afterwards what it made is looked at."""
-        plan = self._before()
+        self._see_the_users()
+        plan = self._plan()
+        self._notes += [text for text in plan.missing if text not in self._told]
+        self._told.update(plan.missing)
         if not self._cleared:
             self._cleared = True
             # A chimera that was killed had no time for this.
             _release(path / "commondir" for path in plan.access)
+        earlier = {folder: strange_entries(folder) for folder in plan.writable}
         made = list(_held(plan.holders)) if self._mounting else []
         try:
             yield tuple(plan.arguments()) if self._mounting else ()
         finally:
-            _release(made)
-            self._after(plan)
+            # A command that made traps may have had chimera ended, too.
+            with interruption.shielded():
+                _release(made)
+                self._after(plan)
+                self._clear(earlier)
 
     def users_own(self) -> list[Path]:
         """Git's entries at the last look that no command made."""
         return [*self._known.values()]
+
+    def take_up(self, recorded: Mapping[str, int]) -> None:
+        """After a run that ended in a command: what was not there when it began counts as made by it, and is made harmless.
+
+        Args:
+            recorded: the user's own entries of then, relative to the workspace, with their inodes; 0 where not known.
+        """
+        inodes = {inode for _, inode in self._known}
+        for identity, entry in [*self._known.items()]:
+            name = os.path.relpath(entry, self.root)
+            moved_away = recorded.get(name) in inodes
+            if identity[1] not in recorded.values() and (name not in recorded or moved_away):
+                self._made[identity] = self._known.pop(identity)
+        self._disarm_made(self._plan())
 
     def notes(self) -> tuple[str, ...]:
         """What happened to repositories since the last call, one sentence each, for the model and the user."""
         notes, self._notes = tuple(self._notes), []
         return notes
 
-    def _before(self) -> _Plan:
-        """What is there now and was not made by a command is the user's."""
-        self._look()
+    def _see_the_users(self) -> None:
+        """What came since the last command is the user's, unless it may have been there unseen."""
+        for identity, entry in self._look().items():
+            if identity not in self._made:
+                (self._known if self._in_sight else self._made).setdefault(identity, entry)
+
+    def _plan(self) -> _Plan:
         plan = _Plan(root=self.root)
-        for number, entry in enumerate(self.found):
-            if _identity(entry) in self._made:
-                continue
-            if number == _PROTECTED_REPOSITORIES:
-                self._watch.complete = False
-                break
+        for entry in [*self._known.values()][:_PROTECTED_REPOSITORIES]:
             self._protect(entry, plan)
+        if len(self._known) > _PROTECTED_REPOSITORIES:
+            plan.missing.append(
+                f"of {len(self._known):,} git repositories in the workspace commands can change git's files in all but "
+                f"the first {_PROTECTED_REPOSITORIES}"
+            )
         if not self._watch.complete:
             plan.missing.append(
-                f"git's files of nested repositories are protected only in the first {self._folders:,} folders "
-                f"and {_PROTECTED_REPOSITORIES} repositories"
+                f"git's files of nested repositories are protected only in the first {self._watch.limit:,} folders"
             )
         plan.pin(self.pinned)
         return plan
@@ -164,50 +210,84 @@ class GitGuard:
     def _after(self, plan: _Plan) -> None:
         for entry, target in plan.links.items():
             self._restore_link(entry, target)
-        known, closed = set(self._known), self._watch.closed
         before = self._watch.complete
-        self._watch.limit = self._folders * (_TIMES_AFTER_A_COMMAND if before else 1)
-        self._look()
+        closed = self._watch.closed
+        now = self._look()
         while opened := [path for path in self._watch.closed - closed if open_to_owner(Path(path))]:
             closed = closed.union(opened)
-            self._look()
+            now = self._look()
         if before and not self._watch.complete:
             self._notes.append(
                 f"the workspace has more than {self._watch.limit:,} folders now: there may be repositories among them that "
                 "have git run what a command left there"
             )
-        self._watch.limit = self._folders
-        now = {identity: entry for entry in self.found if (identity := _identity(entry))}
-        self._made = (self._made | (now.keys() - known)) & now.keys()
-        for identity in self._made:
-            self._known.pop(identity, None)
-            if self.disarm is not None:
-                protected = [path for path in plan.access if looks_like_git(path)]
-                self._notes += self.disarm(now[identity], protected)
+        self._in_sight = self._watch.complete or not self._all_seen
+        self._made |= {identity: entry for identity, entry in now.items() if identity not in self._known}
+        self._disarm_made(plan)
 
-    def _look(self) -> None:
-        """Find what is there. A repository that was moved is told from one that is gone by its inode."""
-        self.found = self._watch.look()
-        now = {identity: entry for entry in self.found if (identity := _identity(entry))}
+    def _disarm_made(self, plan: _Plan) -> None:
+        if self.disarm is not None and self._made:
+            protected = [path for path in plan.access if looks_like_git(path)]
+            self._notes += self.disarm([*self._made.values()], protected)
+
+    def _clear(self, earlier: Mapping[Path, Mapping[Path, str]]) -> None:
+        """Take what git would write through out of the user's own git folders, if it was not there before."""
+        for folder, before in earlier.items():
+            for path, why in strange_entries(folder).items():
+                if before.get(path) != why and self.disarm is not None:
+                    self._notes.append(self.disarm.set_aside(path, why))
+
+    def _look(self) -> dict[Identity, Path]:
+        """What is there. A repository that was moved is told from one that is gone by its inode.
+
+        One that is known is seen wherever it is, however many folders there are.
+        """
+        closed = self._watch.closed
+        now = _by_identity(self._watch.look())
+        for identity, entry in (*self._known.items(), *self._made.items()):
+            if identity not in now and _identity(entry) == identity:
+                now[identity] = entry
+        if not self._watch.complete and (lost := self._known.keys() - now.keys()):
+            now |= self._search(lost, closed)
         for identity, entry in self._known.items():
             if identity not in now and not os.path.lexists(entry):
                 self._notes.append(
                     f"{os.path.relpath(entry, self.root)} is gone: the history of that repository is lost unless it was "
                     "moved out of the workspace; chimera has no copy of it"
                 )
-        self._known = {identity: entry for identity, entry in now.items() if identity not in self._made}
+        self._known = {identity: now[identity] for identity in self._known if identity in now}
+        self._made = {
+            identity: now.get(identity, entry)
+            for identity, entry in self._made.items()
+            if identity in now or not self._watch.complete
+        }
+        self.found = [*now.values()]
+        return now
+
+    def _search(self, lost: Collection[Identity], closed: Collection[str]) -> dict[Identity, Path]:
+        """Those of the lost that were moved to where the watch does not look any more."""
+        watch = CheckoutWatch(root=self.root, limit=_SEARCHED_FOLDERS)
+        found = watch.look()
+        while [path for path in watch.closed.difference(closed) if open_to_owner(Path(path))]:
+            found = watch.look()
+        return {identity: entry for identity, entry in _by_identity(found).items() if identity in lost}
 
     def _protect(self, entry: Path, plan: _Plan) -> None:
         if entry.name != ".git":
-            self._protect_folder(entry, plan)
-            return
-        checkout = entry.parent
+            folders = folders_of(entry)
+            common = folders.common if folders else entry
+            for folder in {entry, common} if common.is_relative_to(self.root) else {entry}:
+                self._protect_folder(folder, plan, linked=folder != common)
+        else:
+            self._protect_checkout(entry, plan)
+
+    def _protect_checkout(self, entry: Path, plan: _Plan) -> None:
+        checkout, folders = entry.parent, folders_of(entry)
         if entry.is_symlink():
             with suppress(OSError):
                 plan.links[entry] = str(entry.readlink())
         elif not is_folder(entry):
             plan.mount(entry, "read")
-        folders = git_folders(checkout)
         if folders is not None:
             for file in named_in_settings(folders, checkout)[0]:
                 if file.is_relative_to(self.root) and is_file(file):
@@ -232,6 +312,7 @@ class GitGuard:
             if folder != self.root:
                 plan.mount(folder, "read")
             return
+        plan.writable.append(folder)
         if folder != self.root:
             plan.mount(folder, "write")
         for name in names:
@@ -244,7 +325,8 @@ class GitGuard:
     def _holds_checkouts(self, folder: Path) -> bool:
         """Whether a git folder lies around checkouts, which must stay writable, or is the workspace."""
         return folder == self.root or any(
-            entry != folder and entry.is_relative_to(folder) for entry in self.found
+            entry != folder and entry.is_relative_to(folder) and entry.parent != folder / "worktrees"
+            for entry in self.found
         )
 
     def _restore_link(self, entry: Path, target: str) -> None:
@@ -289,6 +371,10 @@ def _release(made: Iterable[Path]) -> None:
 
 def _filling(path: Path) -> bytes:
     return _SAME_FOLDER if path.name == "commondir" else b""
+
+
+def _by_identity(entries: Iterable[Path]) -> dict[Identity, Path]:
+    return {identity: entry for entry in entries if (identity := _identity(entry))}
 
 
 def _identity(entry: Path) -> Identity | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimera.workspace.files import is_folder
-from chimera.workspace.git_folders import CheckoutWatch, GitFolders, git_folders, named_in_settings
+from chimera.workspace.git_folders import CheckoutWatch, folders_of, inode_of, named_in_settings
 
 FILES = (
     "AGENTS.md",
@@ -66,12 +66,15 @@ class GovernedFiles:
         self._repositories = repositories or CheckoutWatch(root=root, limit=_WATCHED_FOLDERS).look
         self.reported: list[str] = []
         """Every name that was ever returned by `changed`, in order."""
-        self._entries: list[Path] = []
         self._seen = self._look({})
 
-    def git_entries(self) -> list[str]:
-        """The `.git` of every repository at the last look, relative to the workspace."""
-        return [os.path.relpath(entry, self._root) for entry in self._entries]
+    def git_entries(self) -> dict[str, list[str] | list[int]]:
+        """For the record: the `.git` of every repository that is there now, relative to the workspace, with its inode."""
+        entries = [*self._repositories()]
+        return {
+            "git_entries": [os.path.relpath(entry, self._root) for entry in entries],
+            "git_inodes": [inode_of(entry) for entry in entries],
+        }
 
     def changed(self) -> tuple[str, ...]:
         """Names of what was changed, added or removed since the last look, relative to the workspace, sorted."""
@@ -104,11 +107,10 @@ class GovernedFiles:
         for name in FOLDERS:
             yield from _files_below(self._root / name)
         watched: dict[Path, None] = {}
-        self._entries = [*self._repositories()]
-        for entry in self._entries:
+        for entry in self._repositories():
             if entry.is_symlink() or not is_folder(entry):
                 yield entry
-            found = GitFolders(own=entry, common=entry) if entry.name != ".git" else git_folders(entry.parent)
+            found = folders_of(entry)
             watched |= dict.fromkeys((found.own, found.common) if found else ())
             files, hooks = named_in_settings(found, entry.parent) if found else ([], [])
             yield from files

@@ -123,6 +123,7 @@ class CommandRunner:
                     )
         except KeyboardInterrupt:
             buffer.leave()
+            self._note_repositories()
             raise
         except BaseException:
             buffer.discard()
@@ -130,8 +131,7 @@ class CommandRunner:
         left = set() if timed_out else self._remaining(running, first_tick)
         self._left |= left
         output, spool = buffer.finish()
-        notes = self._sandbox.guard.notes() if self._sandbox.guard else ()
-        self.notes += notes
+        notes = self._note_repositories()
         return CommandResult(
             exit_code=None if timed_out else _exit_code(process.returncode),
             timed_out=timed_out,
@@ -146,8 +146,14 @@ class CommandRunner:
 
     def fresh_notes(self) -> list[str]:
         """The notes since the last call of this."""
+        self._note_repositories()
         fresh, self._noted = self.notes[self._noted :], len(self.notes)
         return fresh
+
+    def _note_repositories(self) -> tuple[str, ...]:
+        notes = self._sandbox.guard.notes() if self._sandbox.guard else ()
+        self.notes += notes
+        return notes
 
     def close(self) -> None:
         """End every process that a command of this run has left behind, and remove their temporary files."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from chimera.workspace.git_folders import (
     CheckoutWatch,
     belongs_to,
     enclosing_checkout,
+    folders_of,
     git_folders,
     looks_like_git,
 )
@@ -149,3 +151,26 @@ def test_what_git_would_take_for_its_own_is_known_by_its_content(repository: Pat
     assert not looks_like_git(half)
     assert looks_like_git(half, adding="objects")
     assert looks_like_git(half, adding="commondir")
+
+
+@pytest.mark.parametrize("shape", ["common folder elsewhere", "link that leads nowhere yet"])
+def test_the_watch_knows_every_form_of_a_git_folder_and_one_that_is_completed_elsewhere(
+    tmp_path: Path, shape: str
+) -> None:
+    folder = tmp_path / "e"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    if shape == "common folder elsewhere":
+        (folder / "commondir").write_text("../d\n")
+    else:
+        (folder / "objects").symlink_to("../o")
+    watch = CheckoutWatch(root=tmp_path, limit=100, clock=lambda: time.time_ns() + 10**10)
+    watch.look()
+    (tmp_path / "d").mkdir()
+    (tmp_path / "o").mkdir()
+
+    assert folder in watch.look()
+    assert looks_like_git(folder)
+    found = folders_of(folder)
+    assert found is not None
+    assert found.common == (tmp_path / "d" if shape == "common folder elsewhere" else folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -456,7 +457,9 @@ def test_a_repository_that_a_command_makes_runs_nothing_when_the_user_enters_it(
 
     assert not desk.entered("." if kind == "root" else "new")
     assert desk.notes
-    assert all(str(desk.aside) in note for note in desk.notes)
+    assert all(
+        str(desk.aside) in note or "config was made by a command and removed" in note for note in desk.notes
+    )
 
 
 def test_the_control_of_the_traps_fires(desk: Desk) -> None:
@@ -509,11 +512,15 @@ def test_a_repository_behind_very_many_new_folders_is_found_or_there_is_a_warnin
     looked: list[Path] = []
     guard = GitGuard(tmp_path, allow_write=False, mounting=False, folders=20)
 
-    def look_at(entry: Path, _protected: Iterable[Path]) -> list[str]:
-        looked.append(entry)
-        return []
+    class Looking:
+        def __call__(self, entries: Iterable[Path], protected: Iterable[Path]) -> list[str]:
+            looked.extend(entries)
+            return []
 
-    guard.disarm = look_at
+        def set_aside(self, path: Path, why: str) -> str:
+            raise AssertionError
+
+    guard.disarm = Looking()
 
     with guard.holding():
         for number in range(folders * 10):
@@ -534,3 +541,171 @@ def test_allowed_writing_hides_no_repository_in_a_git_folder(desk: Desk) -> None
     )
 
     assert not desk.entered("new")
+
+
+class TestManyFolders:
+    """Repositories that were there are protected first, whatever commands make around them."""
+
+    def guard_of(self, root: Path, folders: int = 3) -> GitGuard:
+        guard = GitGuard(root, allow_write=False, mounting=True, folders=folders)
+        guard.disarm = Disarming(root=root, aside=root.parent / "aside")
+        return guard
+
+    def protected(self, guard: GitGuard) -> set[str]:
+        with guard.holding() as arguments:
+            return {
+                str(Path(place).relative_to(guard.root)) for place in arguments if place.endswith("/.git")
+            }
+
+    def test_what_commands_make_takes_no_place_of_the_users(self, tmp_path: Path, git: Git) -> None:
+        root = tmp_path / "w"
+        (root / "a" / "b" / "c").mkdir(parents=True)
+        git(root / "a" / "b" / "c", "init", "--quiet")
+        guard = self.guard_of(root, folders=1000)
+        with guard.holding():
+            for number in range(250):
+                (root / f"x{number}" / ".git").mkdir(parents=True)
+        assert self.protected(guard) == {"a/b/c/.git"}
+        assert guard.notes() == ()
+
+    def test_more_than_the_most_are_said_and_the_first_of_them_stay_protected(self, tmp_path: Path) -> None:
+        for number in range(201):
+            (tmp_path / f"r{number}" / ".git").mkdir(parents=True)
+        guard = self.guard_of(tmp_path, folders=1000)
+        before = self.protected(guard)
+        (tmp_path / "0" / ".git").mkdir(parents=True)
+        assert "201" in guard.missing[0]
+        assert "all but the first 200" in guard.missing[0]
+        assert len(before) == 200
+        assert self.protected(guard) == before
+        assert len(guard.notes()) == 1
+
+    @pytest.mark.parametrize("moved", [False, True])
+    def test_a_known_one_is_found_beyond_every_limit(self, tmp_path: Path, git: Git, moved: bool) -> None:
+        root = tmp_path / "w"
+        (root / "a").mkdir(parents=True)
+        git(root / "a", "init", "--quiet")
+        guard = self.guard_of(root)
+        with guard.holding():
+            for number in range(40):
+                (root / f"0{number}" / "0").mkdir(parents=True)
+            if moved:
+                (root / "a").rename(root / "01" / "0" / "a")
+        assert self.protected(guard) == {"01/0/a/.git" if moved else "a/.git"}
+        assert any("more than 30 folders" in note for note in guard.notes())
+
+    def test_what_comes_into_sight_again_is_not_taken_for_the_users(self, tmp_path: Path, git: Git) -> None:
+        guard = self.guard_of(tmp_path)
+        with guard.holding():
+            for number in range(40):
+                (tmp_path / f"0{number}" / "0").mkdir(parents=True)
+            git(tmp_path, "init", "--quiet", "00/0/deep")
+        for number in range(1, 40):
+            (tmp_path / f"0{number}" / "0").rmdir()
+            (tmp_path / f"0{number}").rmdir()
+        assert self.protected(guard) == set()
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_after_a_kill_what_was_not_there_at_the_start_is_the_killed_commands(
+    tmp_path: Path, git: Git, copied: bool
+) -> None:
+    root = tmp_path / "w"
+    for name in ("own", "moved"):
+        (root / name).mkdir(parents=True)
+        git(root / name, "init", "--quiet")
+    recorded = {f"{name}/.git": (root / name / ".git").stat().st_ino for name in ("own", "moved")}
+    if copied:
+        recorded["own/.git"] = 1
+    (root / "moved").rename(root / "there")
+    for name in ("moved", "new"):
+        (root / name).mkdir()
+        git(root / name, "init", "--quiet")
+        git(root / name, "config", "core.fsmonitor", "false")
+    guard = GitGuard(root, allow_write=False, mounting=False)
+    guard.disarm = Disarming(root=root, aside=tmp_path / "aside")
+
+    guard.take_up(recorded)
+
+    assert {str(entry.relative_to(root)) for entry in guard.users_own()} == {"own/.git", "there/.git"}
+    assert sorted(note.partition(" was made")[0] for note in guard.notes()) == [
+        "moved/.git/config",
+        "new/.git/config",
+    ]
+
+
+def test_of_very_many_repositories_all_are_harmless_and_not_each_is_told(tmp_path: Path) -> None:
+    for number in range(210):
+        folder = tmp_path / "w" / f"r{number}" / ".git"
+        folder.mkdir(parents=True)
+        (folder / "HEAD").write_text("ref: refs/heads/main\n")
+        (folder / "config").write_text("[core]\n\tfsmonitor = false\n")
+    entries = list((tmp_path / "w").glob("*/.git"))
+
+    notes = Disarming(root=tmp_path / "w", aside=tmp_path / "aside")(entries, [])
+
+    assert not [entry for entry in entries if "fsmonitor" in (entry / "config").read_text()]
+    assert len(notes) == 21
+    assert notes[-1].startswith("190 more")
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(
+    "name", ["COMMIT_EDITMSG", "logs/HEAD", "index", "refs/heads/x", "objects/info/packs"]
+)
+def test_git_writes_through_no_link_that_a_command_left(
+    tmp_path: Path, git: Git, own: bool, name: str
+) -> None:
+    root = tmp_path / "w"
+    root.mkdir()
+    victim = tmp_path / "victim"
+    git_folder = root / ".git"
+    if own:
+        git(root, "init", "--quiet")
+        (git_folder / "ORIG_HEAD").symlink_to(victim)
+    guard = GitGuard(root, allow_write=True, mounting=False)
+    guard.disarm = Disarming(root=root, aside=tmp_path / "aside")
+    with guard.holding():
+        if not own:
+            git(root, "init", "--quiet")
+        (git_folder / "refs/remotes").mkdir()
+        (git_folder / "refs/remotes/HEAD").symlink_to("../heads/main")
+        (git_folder / name).parent.mkdir(exist_ok=True)
+        (git_folder / name).unlink(missing_ok=True)
+        (git_folder / name).symlink_to(victim)
+
+    left = {str(path.relative_to(git_folder)) for path in git_folder.rglob("*") if path.is_symlink()}
+    assert left == {"refs/remotes/HEAD", *(["ORIG_HEAD"] if own else [])}
+    (note,) = guard.notes()
+    assert f"{name} was made by a command and put aside, since it is a link to {victim}" in note
+
+
+def test_a_message_is_not_written_into_the_settings(tmp_path: Path, git: Git) -> None:
+    git(tmp_path, "init", "--quiet")
+    guard = GitGuard(tmp_path, allow_write=True, mounting=False)
+    guard.disarm = Disarming(root=tmp_path, aside=tmp_path.parent / "aside")
+    with guard.holding():
+        (tmp_path / ".git" / "COMMIT_EDITMSG").symlink_to("config")
+        os.mkfifo(tmp_path / ".git" / "ORIG_HEAD")
+
+    assert not {"COMMIT_EDITMSG", "ORIG_HEAD"} & {path.name for path in (tmp_path / ".git").iterdir()}
+
+
+def test_what_cannot_be_copied_away_is_made_harmless_where_it_is(tmp_path: Path, git: Git) -> None:
+    git(tmp_path, "init", "--quiet", "new")
+    folder = tmp_path / "new" / ".git"
+    hook = folder / "hooks" / "post-checkout"
+    hook.write_text("#!/bin/sh\n")
+    (folder / "config").write_text("[core]\n\tfsmonitor = false\n")
+    (folder / "COMMIT_EDITMSG").symlink_to(tmp_path / "x")
+    blocked = tmp_path / "aside"
+    blocked.write_text("")  # no folder can be made here, as on a full disk
+    disarm = Disarming(root=tmp_path, aside=blocked)
+
+    notes = disarm([folder], [])
+
+    assert not hook.exists()
+    assert "fsmonitor" not in (folder / "config").read_text()
+    assert not [path for path in folder.rglob("*") if path.is_symlink()]
+    assert len(notes) == 3
+    assert disarm([folder], []) == []
