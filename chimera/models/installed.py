@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib.metadata
+import os
 import site
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -15,6 +15,7 @@ DENIED_LITELLM = ("1.82.7", "1.82.8", "1.107.*")
 """1.82.7 and 1.82.8 (24 March 2026) sent keys away; 1.107.0 was named compromised in October 2026 by the maker of a
 checking tool, and nobody has cleared it."""
 _DENIED_PATH_FILES = ("litellm_init.pth",)
+_METADATA = ".dist-info"
 # Made by tools that record no owner.
 _USUAL_PATH_FILES = ("_virtualenv.pth", "*-nspkg.pth", "__editable__*.pth")
 
@@ -30,11 +31,10 @@ def refuse_bad_installation() -> None:
 
 
 def litellm_version() -> str | None:
-    """The installed release, without importing it."""
-    try:
-        return importlib.metadata.version("litellm")
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    """The installed release, by the folder that installers name after it."""
+    names = (name.partition("-") for folder in package_folders() for name in _entries(folder))
+    found = (rest.removesuffix(_METADATA) for name, _, rest in names if name == "litellm")
+    return next((version for version in found if version[:1].isdigit()), None)
 
 
 def package_folders() -> tuple[Path, ...]:
@@ -84,9 +84,27 @@ def _starts_code(file: Path) -> bool:
 def _has_owner(file: Path) -> bool:
     if any(fnmatch.fnmatch(file.name, usual) for usual in _USUAL_PATH_FILES):
         return True
+    name = os.fsencode(file.name)
+    packages = [entry for entry in _entries(file.parent) if entry.endswith(_METADATA)]
+    # Most start-up files are named after the package that they belong to.
+    packages.sort(key=lambda package: package.partition("-")[0] not in file.name)
     return any(
-        line.partition(",")[0].strip('"') == file.name
-        for record in file.parent.glob("*.dist-info/RECORD")
-        for line in record.read_text(encoding="utf-8", errors="replace").splitlines()
-        if file.name in line
+        line.partition(b",")[0].strip(b'"') == name
+        for package in packages
+        if name in (record := _read(file.parent / package / "RECORD"))
+        for line in record.splitlines()
     )
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208  (names are all that is needed, of many)
+    except OSError:
+        return []
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""

@@ -73,12 +73,13 @@ def facts(model: str) -> ModelFacts | None:
 
     A name is never matched by its tail alone: a prefix must agree with the provider of the entry.
     """
-    if found := _entry(model):
+    content = _content(_PRICE_MAP)
+    if found := _entry(content, model):
         return _facts(found)
     prefix, _, rest = model.partition("/")
     provider = _ALIASES.get(prefix, prefix)
     for name in (f"{provider}/{rest}", rest):
-        entry = _entry(name)
+        entry = _entry(content, name)
         if entry is not None and provider in {entry.get("litellm_provider"), name.partition("/")[0]}:
             return _facts(entry)
     return None
@@ -112,11 +113,11 @@ def _positive(value: object) -> int | None:
     return value if isinstance(value, int) and value > 0 else None
 
 
-def _entry(name: str) -> Mapping[str, Any] | None:
+def _entry(content: bytes, name: str) -> Mapping[str, Any] | None:
     """One entry, without reading the others: the whole map takes a tenth of a second, and memory for the run."""
     if not name or name == _SPECIMEN:
         return None
-    content, key = _content(_PRICE_MAP), f"{json.dumps(name)}: {{".encode()
+    key = f"{json.dumps(name)}: {{".encode()
     at = content.find(key)
     # As the file is laid out, only names of the map stand so far to the left.
     while at >= 0 and content[content.rfind(b"\n", 0, at) + 1 : at] not in _MARGINS:

@@ -86,15 +86,16 @@ def test_choosing_a_model_imports_neither_litellm_nor_an_http_library() -> None:
 
 
 def test_an_entry_read_alone_is_that_of_the_whole_map() -> None:
-    entries, text = registry._entries(), registry._content(registry._PRICE_MAP).decode()
+    entries, content = registry._entries(), registry._content(registry._PRICE_MAP)
+    text = content.decode()
     at_margin = re.findall(r'^(?: {4})?"(.*)": \{$', text, re.MULTILINE)
     assert len(at_margin) == len(set(at_margin))
     assert set(entries) <= set(at_margin)
     odd = re.findall(r'^"(.*)": \{$', text, re.MULTILINE)
     longest = max(entries, key=lambda name: len(json.dumps(entries[name])))
     for name in (*list(entries)[::50], *odd, longest):
-        assert registry._entry(name) == entries.get(name)
-    assert registry._entry("search_context_cost_per_query") is None
+        assert registry._entry(content, name) == entries.get(name)
+    assert registry._entry(content, "search_context_cost_per_query") is None
 
 
 @pytest.mark.case("E7")
