@@ -7,6 +7,7 @@ loop, the turns, compaction and the record are the same for each.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
@@ -25,6 +26,9 @@ FINISH = "finish"
 # What a call's thought, name and arguments are framed by when it travels as text takes about as many tokens as the two
 # ids and the overhead of a native call, which is what is counted.
 _ID = "action_{:04}"
+# Of four runs in which a 1.5B model began with an edit of a file that it had not read, it mended the bug in one.
+_NEEDS_A_LOOK = "edit_file"
+_LATELY = 4
 _TYPES = {"string": "", "integer": "int", "number": "number", "boolean": "bool"}
 
 
@@ -108,7 +112,7 @@ class JsonActions:
             request,
             messages=tuple(_alternating(_exchanged(request.messages))),
             tools=(),
-            reply_schema=action_schema(schemas),
+            reply_schema=action_schema(schemas, left_out=_left_out(request.messages)),
         )
 
     def completion(
@@ -133,12 +137,21 @@ NATIVE = NativeCalls()
 JSON = JsonActions()
 
 
-def action_schema(schemas: Sequence[Schema]) -> dict[str, Any]:
-    """The JSON schema of one action: a call of one of the tools, or the answer."""
+def action_schema(schemas: Sequence[Schema], *, left_out: Collection[str] = ()) -> dict[str, Any]:
+    """The JSON schema of one action: a call of one of the tools but those left out, or the answer."""
     functions = [schema["function"] for schema in schemas]
-    tools = [(function["name"], function["parameters"]) for function in functions]
+    tools = [(each["name"], each["parameters"]) for each in functions if each["name"] not in left_out]
     answer = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
     return {"anyOf": [_action(name, parameters) for name, parameters in (*tools, (FINISH, answer))]}
+
+
+def _left_out(messages: Sequence[Message]) -> set[str]:
+    """Tools that would only lead a small model astray now: an edit before it has looked, what it lately did twice."""
+    calls = [call for message in messages for call in message.tool_calls]
+    if not calls:
+        return {_NEEDS_A_LOOK}
+    lately = Counter((call.name, call.arguments) for call in calls[-_LATELY:])
+    return {name for (name, _), times in lately.items() if times > 1}
 
 
 def _action(name: str, parameters: Schema) -> dict[str, Any]:

@@ -139,6 +139,24 @@ def test_the_schema_of_a_reply_takes_each_tool_and_the_answer_and_nothing_else(b
     assert [validator.is_valid(action) for action in good + bad] == [True] * 3 + [False] * 4
 
 
+def offered(request: Request) -> set[str]:
+    assert request.reply_schema is not None
+    return {action["properties"]["tool"]["const"] for action in request.reply_schema["anyOf"]}
+
+
+def test_no_edit_is_offered_before_a_look_and_nothing_lately_done_twice(bench: Bench) -> None:
+    look, test = call("read_file", path="calc.py"), call("shell", command="true")
+    run(
+        bench,
+        [look, test, look, test, *[call("shell", command=f"echo {n}") for n in range(3)], text("ok")],
+        JSON,
+    )
+    every = {tool.name for tool in bench.tools} | {"finish"}
+    left_out = [every - offered(request) for request in bench.requests]
+    both = {"read_file", "shell"}
+    assert left_out == [{"edit_file"}, set(), set(), {"read_file"}, both, {"shell"}, set(), set()]
+
+
 def test_tools_are_described_in_a_line_each_and_the_floor_is_small(bench: Bench) -> None:
     schemas = [tool.schema() for tool in bench.tools]
     assert described(schemas[2]).startswith(
