@@ -206,7 +206,7 @@ class Session:
         notices = tuple(filter(None, (*self._notices(), *quoted.notices, *checkpoints.notices)))
         agent = replace(self._agent(budget, quoted, checkpoints, notices), counter=counter)
         if self.config.max_seconds is not None:
-            self.runner.ends_at = time.monotonic() + self.config.max_seconds
+            self.runner.ends_at = self.imported.deadline.ends_at = time.monotonic() + self.config.max_seconds
         result = RunResult.of_stop(Stop(StopReason.INTERNAL_ERROR, message="chimera itself failed"))
         try:
             result = agent.run(task, past)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import math
 import re
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from chimera.core.tokens import GROUP_SEPARATOR
 from chimera.errors import ConfigError, ToolError
@@ -26,6 +28,30 @@ _MOST_SERVER = 24
 _MARK = 6
 _MOST_FILE_BYTES = 32_000_000
 _SHOWN_FAULT = 300
+_MOST_STEPS = 20_000
+"""Rules of a schema applied to one call: a second at the most. A large one of a public service takes some hundred."""
+# The keywords that match regular expressions, and one that asks again what they matched.
+_MATCHING = ("pattern", "patternProperties", "unevaluatedProperties")
+
+
+@dataclass(slots=True, kw_only=True)
+class Deadline:
+    """When the time of the run is up, for calls that wait for somebody else."""
+
+    ends_at: float = math.inf
+    """By the clock; the run sets it."""
+    clock: Callable[[], float] = time.monotonic
+
+    def limit_s(self, most_s: float) -> float:
+        """How long a call may take that may take `most_s`.
+
+        Raises:
+            ToolError: no time is left.
+        """
+        left_s = self.ends_at - self.clock()
+        if left_s <= 0:
+            raise ToolError("The time of the run is up, so nothing was sent.")
+        return min(most_s, left_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +63,8 @@ class Imported:
     """What was left out, and why."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Values by name that must not get into a request, a record or a screen."""
+    deadline: Deadline = field(default_factory=Deadline)
+    """What all calls of these tools obey."""
 
 
 def server_name(text: str) -> str:
@@ -55,28 +83,91 @@ def tool_name(server: str, name: str, taken: Collection[str]) -> str:
 
 
 def schema_check(parameters: Mapping[str, Any]) -> Check:
-    """The check of arguments against a JSON schema that was made elsewhere. A schema that is broken passes everything."""
+    """The check of arguments against a JSON schema that was made elsewhere. A schema that is broken passes everything.
+
+    Its regular expressions are not matched, because one of them can take years; the server judges them. Neither is a
+    schema followed that leads on and on.
+    """
+    steps = _Steps()
 
     @cache
     def validator() -> Validator:
         from jsonschema import Draft202012Validator
-        from jsonschema.validators import validator_for
+        from jsonschema.validators import extend, validator_for
         from referencing import Registry
 
+        base: Any = validator_for(parameters, default=Draft202012Validator)
+        rules = {name: steps.counted(rule) for name, rule in base.VALIDATORS.items() if name not in _MATCHING}
+        if additional := base.VALIDATORS.get("additionalProperties"):
+            rules["additionalProperties"] = steps.counted(_unless_patterns(additional))
+        bounded: Any = extend(  # type: ignore[no-untyped-call]
+            base, dict.fromkeys(_MATCHING, _no_rule) | rules
+        )
         # An empty registry fetches nothing: a reference that leads out of the schema does not resolve.
-        return validator_for(parameters, default=Draft202012Validator)(parameters, registry=Registry())
+        return cast("Validator", bounded(parameters, registry=Registry()))
+
+    def fault_of(values: Mapping[str, Any]) -> str | None:
+        steps.taken = 0
+        return _fault(validator(), values)
 
     def check(values: dict[str, Any]) -> dict[str, Any]:
-        fault = _fault(validator(), values)
+        _check_encodable(values)
+        fault = fault_of(values)
         if fault is None:
             return values
         # Models write null for "not given".
         given = {name: value for name, value in values.items() if value is not None}
-        if given != values and _fault(validator(), given) is None:
+        if given != values and fault_of(given) is None:
             return given
         raise ToolError(f"{fault} Nothing was sent. Make the call again with arguments that fit.")
 
     return check
+
+
+class _TooManyStepsError(Exception):
+    """A schema leads on and on."""
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Counts the rules that are applied to the arguments of one call."""
+
+    taken: int = 0
+
+    def counted(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """The rule, which is not applied any more once there were too many."""
+
+        def apply(*arguments: Any) -> Any:
+            self.taken += 1
+            if self.taken > _MOST_STEPS:
+                raise _TooManyStepsError
+            return rule(*arguments)
+
+        return apply
+
+
+def _no_rule(*_arguments: Any) -> tuple[()]:
+    return ()
+
+
+def _unless_patterns(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A rule on properties that no pattern names, where there are no patterns."""
+
+    def apply(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Any:
+        return () if "patternProperties" in schema else rule(validator, value, instance, schema)
+
+    return apply
+
+
+def _check_encodable(values: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError as fault:
+        half = fault.object[fault.start : fault.start + 1]
+        raise ToolError(
+            f"The arguments hold {half!a}, half a character, which cannot be sent. Nothing was sent. Make the call "
+            "again without it."
+        ) from fault
 
 
 def _fault(validator: Validator, values: Mapping[str, Any]) -> str | None:
@@ -84,9 +175,18 @@ def _fault(validator: Validator, values: Mapping[str, Any]) -> str | None:
     from jsonschema.exceptions import SchemaError, UnknownType, best_match
     from referencing.exceptions import Unresolvable
 
+    at_fault = (
+        Unresolvable,
+        SchemaError,
+        UnknownType,
+        RecursionError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+    )
     try:
         error = best_match(validator.iter_errors(values))
-    except (Unresolvable, SchemaError, UnknownType, RecursionError, TypeError, ValueError, re.error):
+    except (*at_fault, _TooManyStepsError):
         return None
     if error is None:
         return None

@@ -9,7 +9,7 @@ from pathlib import Path
 from chimera.config import Config
 from chimera.core.tokens import GROUP_SEPARATOR
 from chimera.errors import ConfigError
-from chimera.tools.foreign import Imported
+from chimera.tools.foreign import Deadline, Imported
 
 
 @contextmanager
@@ -26,11 +26,13 @@ def imported_tools(config: Config, environment: Mapping[str, str]) -> Iterator[I
     root = config.workspace.resolve()
     with ExitStack() as stack:
         parts: list[Imported] = []
+        deadline = Deadline()
         if config.mcp is not None:
             _check_outside(config.mcp, root)
             from chimera.tools.mcp import mcp_tools
 
-            parts.append(stack.enter_context(mcp_tools(config.mcp, root=root, environment=environment)))
+            servers = mcp_tools(config.mcp, root=root, environment=environment, deadline=deadline)
+            parts.append(stack.enter_context(servers))
         if config.openapi is not None:
             from chimera.tools.openapi import Description, openapi_tools
 
@@ -40,11 +42,12 @@ def imported_tools(config: Config, environment: Mapping[str, str]) -> Iterator[I
                 methods=config.openapi_methods,
                 variable=config.openapi_env,
             )
-            parts.append(stack.enter_context(openapi_tools(description, root=root, environment=environment)))
-        yield _together(parts)
+            service = openapi_tools(description, root=root, environment=environment, deadline=deadline)
+            parts.append(stack.enter_context(service))
+        yield _together(parts, deadline)
 
 
-def _together(parts: list[Imported]) -> Imported:
+def _together(parts: list[Imported], deadline: Deadline) -> Imported:
     tools = [tool for part in parts for tool in part.tools]
     names = [tool.name for tool in tools]
     if doubled := [name for name in names if names.count(name) > 1]:
@@ -57,6 +60,7 @@ def _together(parts: list[Imported]) -> Imported:
         tools=tuple(tools),
         notices=(*said, *(notice for part in parts for notice in part.notices)),
         secrets={name: value for part in parts for name, value in part.secrets.items()},
+        deadline=deadline,
     )
 
 

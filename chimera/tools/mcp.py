@@ -19,7 +19,7 @@ from chimera.core.outputs import ToolOutput
 from chimera.errors import ConfigError, ToolError
 from chimera.record.redaction import Redactor
 from chimera.tools.base import Tool, failed
-from chimera.tools.foreign import Imported, schema_check, tool_name
+from chimera.tools.foreign import Deadline, Imported, schema_check, tool_name
 from chimera.tools.mcp_file import Program, ServerEntry, read_mcp_file
 from chimera.tools.server_program import ServerProgram
 from chimera.tools.wording import one_line, size_text
@@ -43,18 +43,22 @@ _NEXT_MOVE = " Do without its tools, or say in your answer what needs them."
 
 
 @contextmanager
-def mcp_tools(file: Path, *, root: Path, environment: Mapping[str, str]) -> Iterator[Imported]:
+def mcp_tools(
+    file: Path, *, root: Path, environment: Mapping[str, str], deadline: Deadline | None = None
+) -> Iterator[Imported]:
     """The tools of the servers that a file names. The servers are ended with the block, whatever ends it.
 
     Args:
         file: absolute, outside the workspace.
         root: the workspace, which supplies no program.
         environment: the one of this process.
+        deadline: of the run.
 
     Raises:
         ConfigError: the file is wrong, the SDK is missing, or a server cannot be used.
     """
     entries = read_mcp_file(file, environment)
+    deadline = deadline or Deadline()
     try:
         from anyio.from_thread import start_blocking_portal
         from mcp import Client as _Client  # noqa: F401  (whether it is there)
@@ -75,14 +79,14 @@ def mcp_tools(file: Path, *, root: Path, environment: Mapping[str, str]) -> Iter
                 program = programs.enter_context(
                     ServerProgram.of(entry.place, child_environment(environment), outside=root)
                 )
-            server = _Server(entry, program, portal, Redactor(secrets))
+            server = _Server(entry, program, portal, Redactor(secrets), deadline)
             stack.callback(server.wait_closed)
             servers.append(server)
         stack.callback(lambda: [*map(_Server.begin_close, servers)])
         for server in servers:
             server.open()
         tools, notices = _listed(servers)
-        yield Imported(tools=tools, notices=notices, secrets=secrets)
+        yield Imported(tools=tools, notices=notices, secrets=secrets, deadline=deadline)
 
 
 def _listed(servers: Sequence[_Server]) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
@@ -113,12 +117,18 @@ class _Server:
     """One server: a task in the portal's loop holds its connection from `open` to `begin_close`."""
 
     def __init__(
-        self, entry: ServerEntry, program: ServerProgram | None, portal: BlockingPortal, redactor: Redactor
+        self,
+        entry: ServerEntry,
+        program: ServerProgram | None,
+        portal: BlockingPortal,
+        redactor: Redactor,
+        deadline: Deadline,
     ) -> None:
         self.entry = entry
         self._program = program
         self._portal = portal
         self._redactor = redactor
+        self._deadline = deadline
         self._held: Future[None] | None = None
         self._client: mcp.Client | None = None
         self._closing: anyio.Event | None = None
@@ -195,12 +205,13 @@ class _Server:
     def _call(self, own_name: str, name: str, arguments: dict[str, Any]) -> ToolOutput:
         if self._ended:
             raise ToolError(self._about("has ended and is not started again in this run") + _NEXT_MOVE)
+        limit_s = self._deadline.limit_s(self.entry.timeout_s)
         try:
             call = partial(self._connected.call_tool, own_name, arguments)
-            result = self._ask(call, self.entry.timeout_s)
+            result = self._ask(call, limit_s)
         except TimeoutError as fault:
             raise ToolError(
-                f"{name} got no answer within {self.entry.timeout_s:g} s. The server may still be at work on it: look "
+                f"{name} got no answer within {limit_s:.3g} s. The server may still be at work on it: look "
                 "before you repeat the call, ask for less at a time, or go another way."
             ) from fault
         except _faults() as fault:

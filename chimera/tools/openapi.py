@@ -12,7 +12,15 @@ from urllib.parse import urlsplit
 from chimera.core.outputs import ToolOutput
 from chimera.errors import ConfigError
 from chimera.tools.base import Tool
-from chimera.tools.foreign import Imported, named_file, parsed_json, schema_check, server_name, tool_name
+from chimera.tools.foreign import (
+    Deadline,
+    Imported,
+    named_file,
+    parsed_json,
+    schema_check,
+    server_name,
+    tool_name,
+)
 from chimera.tools.openapi_operations import METHODS, READING, Operation, operations
 from chimera.tools.openapi_service import Service
 from chimera.workspace.terminal_text import escaped
@@ -38,7 +46,11 @@ class Description:
 
 @contextmanager
 def openapi_tools(
-    description: Description, *, root: Path, environment: Mapping[str, str]
+    description: Description,
+    *,
+    root: Path,
+    environment: Mapping[str, str],
+    deadline: Deadline | None = None,
 ) -> Iterator[Imported]:
     """The operations of a service as tools; its connections end with the block.
 
@@ -46,6 +58,7 @@ def openapi_tools(
         description: the file and what goes with it.
         root: the workspace. A description in there may say what the operations are, but not where they are sent.
         environment: where the key comes from.
+        deadline: of the run.
 
     Raises:
         ConfigError: the file or the settings are wrong.
@@ -60,11 +73,12 @@ def openapi_tools(
     service = Service(
         base_url=_checked_url(description.base_url or _own_url(document, path)),
         key=_key(description, environment),
+        deadline=deadline or Deadline(),
     )
     tools, notices = _tools(document, service, description)
     secrets = {description.variable: service.key} if description.variable and service.key else {}
     try:
-        yield Imported(tools=tools, notices=notices, secrets=secrets)
+        yield Imported(tools=tools, notices=notices, secrets=secrets, deadline=service.deadline)
     finally:
         service.close()
 

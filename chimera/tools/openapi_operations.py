@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import unquote
 
 from chimera.errors import ConfigError
 from chimera.tools.openapi_schema import Schemas
@@ -25,6 +26,11 @@ _OWN_HEADERS = frozenset(
 _FORM = "application/x-www-form-urlencoded"
 _TEMPLATE = re.compile(r"\{([^{}]+)\}")
 _NAME_CHARACTERS = 64
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+"""A token, as HTTP defines it."""
+# What would end a path, or be read as another one.
+_NO_PATH = ("?", "#", "\\")
+_DOTS = frozenset({".", ".."})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +134,8 @@ class _Reader:
         self._required: list[str] = []
 
     def operation(self) -> Operation:
+        if any(sign in self._path for sign in _NO_PATH) or _DOTS.intersection(unquote(self._path).split("/")):
+            raise _Unusable("its path is no plain one")
         parameters = tuple(self._parameters())
         content_type = self._body()
         own_name = self._own.get("operationId")
@@ -171,8 +179,10 @@ class _Reader:
             if place in {"path", "query", "header"}:
                 if place == "header" and name.lower() in _OWN_HEADERS:
                     continue
-                yield self._parameter(parameter, name, place)
-            elif parameter.get("required") is True:
+                if place != "header" or _HEADER_NAME.fullmatch(name):
+                    yield self._parameter(parameter, name, place)
+                    continue
+            if parameter.get("required") is True:
                 raise _Unusable(f"it needs {name!r} as {place}, which is not sent from here")
         for name in _TEMPLATE.findall(self._path):
             if (name, "path") not in seen:
@@ -259,6 +269,8 @@ def _scheme_use(scheme: Any) -> SchemeUse | None:
     if not isinstance(scheme, dict):
         return None
     match scheme.get("type"), str(scheme.get("in") or scheme.get("scheme") or "").lower():
+        case "apiKey", "header" if not _HEADER_NAME.fullmatch(str(scheme.get("name"))):
+            return None
         case "apiKey", ("header" | "query") as place:
             return SchemeUse(place=place, name=str(scheme.get("name")), prefix="")
         case "http", "basic":

@@ -8,12 +8,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from chimera import __version__
 from chimera.core.outputs import ToolOutput
 from chimera.errors import ToolError
 from chimera.tools.base import failed
+from chimera.tools.foreign import Deadline
 from chimera.tools.openapi_operations import BODY, Operation, Parameter, SchemeUse
 from chimera.tools.wording import one_line, size_text
 from chimera.workspace.terminal_text import escaped, plain_text
@@ -38,6 +39,7 @@ class Service:
     """Without a slash at its end."""
     key: str | None = None
     timeout_s: float = TIMEOUT_S
+    deadline: Deadline = field(default_factory=Deadline)
     _client: httpx.Client | None = field(default=None, init=False)
 
     def call(self, name: str, operation: Operation, arguments: Mapping[str, Any]) -> ToolOutput:
@@ -48,11 +50,16 @@ class Service:
         """
         import httpx
 
+        limit_s = self.deadline.limit_s(self.timeout_s)
         try:
-            return self._answered(name, operation, self._request(operation, arguments))
+            return self._answered(name, operation, self._request(operation, arguments, limit_s), limit_s)
+        except UnicodeError as fault:
+            raise ToolError(
+                f"{name} cannot be sent with this argument: {one_line(escaped(str(fault)), 300)}. Nothing was sent: correct it."
+            ) from fault
         except httpx.TimeoutException as fault:
             raise ToolError(
-                f"{name} got no answer within {self.timeout_s:g} s. The service may still be at work on it: look before "
+                f"{name} got no answer within {limit_s:.3g} s. The service may still be at work on it: look before "
                 "you repeat the call, or go another way."
             ) from fault
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as fault:
@@ -75,12 +82,13 @@ class Service:
         import httpx
 
         if self._client is None:
-            timeout = httpx.Timeout(self.timeout_s, connect=min(_CONNECT_S, self.timeout_s))
             agent = {"user-agent": f"chimera/{__version__}"}
-            self._client = httpx.Client(follow_redirects=False, timeout=timeout, headers=agent)
+            self._client = httpx.Client(follow_redirects=False, headers=agent)
         return self._client
 
-    def _request(self, operation: Operation, arguments: Mapping[str, Any]) -> httpx.Request:
+    def _request(self, operation: Operation, arguments: Mapping[str, Any], limit_s: float) -> httpx.Request:
+        import httpx
+
         path, query, headers = (
             operation.path,
             list[tuple[str, str]](),
@@ -106,10 +114,20 @@ class Service:
         if query:
             encoded = "&".join(f"{quote(name, safe='[]$')}={quote(value, safe='')}" for name, value in query)
             url += f"?{encoded}"
-        request = self._http.build_request(operation.method.upper(), url, headers=headers, content=content)
-        if not _same_origin(str(request.url), self.base_url):
+        request = self._http.build_request(
+            operation.method.upper(),
+            url,
+            headers=headers,
+            content=content,
+            timeout=httpx.Timeout(limit_s, connect=min(_CONNECT_S, limit_s)),
+        )
+        if not (_same_origin(str(request.url), self.base_url) and self._is_below(request.url.path)):
             raise ToolError(f"These arguments lead away from {self._host}. Nothing was sent: correct them.")
         return request
+
+    def _is_below(self, path: str) -> bool:
+        """Whether a path, its dots resolved, is one below the address of the service."""
+        return path.startswith(f"{unquote(urlsplit(self.base_url).path)}/")
 
     def _show_key(
         self, scheme: SchemeUse | None, query: list[tuple[str, str]], headers: dict[str, str]
@@ -122,8 +140,10 @@ class Service:
         else:
             headers[scheme.name.lower()] = scheme.prefix + key
 
-    def _answered(self, name: str, operation: Operation, request: httpx.Request) -> ToolOutput:
-        deadline = time.monotonic() + self.timeout_s
+    def _answered(
+        self, name: str, operation: Operation, request: httpx.Request, limit_s: float
+    ) -> ToolOutput:
+        deadline = time.monotonic() + limit_s
         for _ in range(_MOST_REDIRECTS + 1):
             response = self._http.send(request, stream=True)
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import select
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -122,6 +124,20 @@ def test_a_failure_tells_the_model_what_happened_and_its_next_move(
     assert not output.ok
     assert told in output.text
     assert "\x1b" not in output.text
+
+
+def test_a_call_ends_with_the_time_of_the_run(calls: Calls) -> None:
+    calls.imported.deadline.ends_at = time.monotonic() + 0.2
+    try:
+        assert "got no answer within" in calls("tracker__hang").text
+        assert "time of the run is up" in calls("tracker__echo", text="x").text
+    finally:
+        calls.imported.deadline.ends_at = math.inf
+
+
+def test_half_a_character_ends_no_server(calls: Calls) -> None:
+    assert "half a character" in calls("tracker__echo", text="\ud800").text
+    assert calls("tracker__echo", text="x").text == "x"
 
 
 def test_a_server_gets_the_variables_that_commands_get_and_those_of_its_file(calls: Calls) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -245,6 +247,78 @@ def test_a_header_argument_is_one_line(tmp_path: Path, service: Answers) -> None
         output = call(imported, "shop__items_list", **{"shop_id": "1", "X-Trace": "a\r\nHost: evil"})
     assert "must be plain ASCII on one line" in output.text
     assert service.seen == []
+
+
+@pytest.mark.parametrize("place", ["header", "query", "path"])
+@pytest.mark.parametrize("name", ["X-Größe", "x y\u2028", "x:y", "", "\ud800"], ids=ascii)
+def test_a_parameter_of_any_name_is_sent_or_told_and_never_crashes(
+    tmp_path: Path, service: Answers, place: str, name: str
+) -> None:
+    path = f"/x/{{{name}}}" if place == "path" else "/x"
+    operation = {
+        "operationId": "get",
+        "parameters": [{"name": name, "in": place, "required": place == "path"}],
+    }
+    paths = {path: {"get": operation}, "/y": {"get": {"operationId": "other"}}}
+    with opened(tmp_path, described(paths), base_url=service.url, methods=("get",)) as imported:
+        for tool in imported.tools:
+            for value in ("größe", "\u2028", 5, {"k\u00fc": ["ö"]}):
+                arguments = dict.fromkeys(tool.parameters["properties"], value)
+                output = call(imported, tool.name, **arguments)
+                assert output.ok or "Nothing was sent" in output.text, output.text
+
+
+@pytest.mark.parametrize("name", ["X-Größe", "x y", "x:y", ""])
+def test_what_cannot_be_the_name_of_a_header_is_no_argument(tmp_path: Path, name: str) -> None:
+    parameter = {"name": name, "in": "header", "schema": TEXT}
+    paths = {
+        "/free": {"get": {"operationId": "free", "parameters": [parameter]}},
+        "/bound": {"get": {"operationId": "bound", "parameters": [{**parameter, "required": True}]}},
+    }
+    with opened(tmp_path, described(paths), base_url="http://x") as imported:
+        assert only(imported).name == "shop__free"
+        assert only(imported).parameters["properties"] == {}
+        assert f"it needs {name!r} as header" in imported.notices[0]
+
+
+def test_a_key_that_a_header_of_no_possible_name_asks_for_is_not_sent(
+    tmp_path: Path, service: Answers
+) -> None:
+    schemes = {"k": {"type": "apiKey", "in": "header", "name": "X-Schlüssel"}}
+    document = described(
+        {"/x": {"get": {"operationId": "get"}}}, security=[{"k": []}], components={"securitySchemes": schemes}
+    )
+    with opened(tmp_path, document, base_url=service.url, variable="SHOP") as imported:
+        assert call(imported, "shop__get").ok
+    assert KEY not in str(service.seen)
+
+
+@pytest.mark.parametrize(
+    "path", ["/lit/../../admin", "/lit/%2e%2E/x", "/./x", "/a/..", "/a\\..\\b", "/x?y=1", "/x#y"]
+)
+def test_a_path_that_is_no_plain_one_is_left_out_and_told(tmp_path: Path, path: str) -> None:
+    paths = {path: {"get": {"operationId": "climb"}}, "/a..b/.c": {"get": {"operationId": "fine"}}}
+    with opened(tmp_path, described(paths), base_url="http://x/v1") as imported:
+        assert only(imported).name == "shop__fine"
+        assert f"GET {path} is left out" in imported.notices[0]
+
+
+def test_arguments_that_make_up_a_climb_together_are_not_sent(tmp_path: Path, service: Answers) -> None:
+    paths = {"/items/.{id}/x": {"get": {"operationId": "get"}}}
+    with opened(tmp_path, described(paths), base_url=service.url) as imported:
+        assert not call(imported, "shop__get", id=".").ok
+    assert service.seen == []
+
+
+def test_a_call_ends_with_the_time_of_the_run(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        paths = {"/x": {"get": {"operationId": "get"}}}
+        with opened(tmp_path, described(paths), base_url=url) as imported:
+            imported.deadline.ends_at = time.monotonic() + 0.2
+            output = call(imported, "shop__get")
+            assert "got no answer within" in output.text
+            assert "time of the run is up" in call(imported, "shop__get").text
 
 
 def test_a_redirect_is_followed_on_the_same_host_and_no_key_goes_to_another(
