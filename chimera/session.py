@@ -107,7 +107,7 @@ def open_session(
         stack.callback(record.close)
         sandbox = sandbox.narrowed(hidden=(*hidden, *_private_folders(home, root, sandbox)))
         if not config.allow_secret_files:
-            sandbox = hide_secrets(sandbox, root, process_environment())
+            sandbox = hide_secrets(sandbox, root, process_environment(), copies=record.path / "settings")
         record.redactor = make_redactor(
             process_environment(),
             options=config.model_options,

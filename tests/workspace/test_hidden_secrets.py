@@ -13,7 +13,7 @@ import chimera
 from chimera.config import process_environment
 from chimera.testing import ScriptedModel, call, text
 from chimera.workspace.environment import child_environment
-from chimera.workspace.hidden_secrets import find_hidden_secrets
+from chimera.workspace.hidden_secrets import find_hidden_secrets, find_secrets_around, hide_secrets
 from chimera.workspace.sandbox import Sandbox, SandboxBackend, open_sandbox
 
 Git = Callable[..., str]
@@ -185,3 +185,66 @@ def test_a_run_says_what_it_hides_and_shows_it_where_it_is_asked_to(
     assert (".env is hidden from commands" in told) == (not shown)
     (warning,) = [warning for warning in result.warnings if "--allow-secret-files" in warning]
     assert (".env, deploy/server.pem" in warning) == (not shown)
+
+
+@pytest.mark.parametrize(
+    ("mark", "secret"),
+    [
+        ("pyvenv.cfg", "app/.env"),
+        ("app/pyvenv.cfg", "app/.env"),
+        ("app/pyvenv.cfg", "app/conf/.env"),
+        ("app/target/x", "app/target/conf/.env"),
+        ("node_modules/x", "node_modules/.env"),
+        ("site-packages/a/pyvenv.cfg", "site-packages/a/target/.env"),
+    ],
+)
+def test_a_repository_cannot_call_its_folders_libraries(root: Path, git: Git, mark: str, secret: str) -> None:
+    for name in (mark, secret):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x\n")
+    git(root, "add", "--force", mark)
+    assert secret in hidden(root)
+    assert ".venv/lib/cacert.pem" not in hidden(root)
+
+
+def test_the_secret_files_beside_the_mark_of_a_library_are_hidden_without_a_repository_as_well(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "app" / "lib").mkdir(parents=True)
+    for name in ("pyvenv.cfg", ".env", "lib/cacert.pem"):
+        (tmp_path / "app" / name).write_text("x\n")
+    assert hidden(tmp_path.resolve()) == ["app/.env"]
+
+
+@pytest.mark.usefixtures("bubblewrap")
+def test_of_the_checkout_around_the_workspace_no_secret_is_read(root: Path, git: Git) -> None:
+    (root / ".netrc").write_text(f"{CANARY}\n")
+    git(root, "config", "remote.origin.fetch", "+refs/x")
+    git(root, "config", "remote.origin.url", f"https://u:{CANARY}@example.org/x")
+    git(root, "commit", "--quiet", "-m", "first")
+    part = root / "part"
+    part.mkdir()
+    (part / ".env").write_text(f"{CANARY}\n")
+    sandbox = open_sandbox(
+        "workspace-write",
+        part,
+        allow_net=False,
+        allow_git_write=False,
+        required=True,
+        environment=process_environment(),
+        backends=("bwrap",),
+    )
+
+    told = confined(
+        hide_secrets(sandbox, part, process_environment(), copies=root.parent / "copies"),
+        part,
+        "cat ../.env ../deploy/* ../prod.env ../.netrc .env; grep canary ../.git/config; git log --format=%s; git config remote.origin.fetch; cat ../tests/*",
+    ).stdout
+
+    assert told == f"first\n+refs/x\n{CANARY}\n"
+
+
+def test_where_the_home_is_the_checkout_around_it_is_not_searched(root: Path) -> None:
+    (root / "part").mkdir()
+    assert find_secrets_around(root / "part", {"HOME": str(root / "deploy"), "PATH": "/usr/bin"}).files == ()
+    assert find_secrets_around(root / "part", process_environment()).files != ()
