@@ -99,7 +99,7 @@ def _recording(path: Path, events: list[dict[str, Any]], start: Mapping[str, Any
     return Recording(
         run_id=path.name,
         system=start["system"],
-        tools=tuple(start["tools"]),
+        tools=tuple(tool for tool in start["tools"] if tool["function"]["name"]),
         task=start["task"],
         model=start["model"],
         workspace=Path(start["workspace"]),

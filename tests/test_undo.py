@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import random
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -642,6 +645,24 @@ class TestARecordOfAnUndo:
         ]
         shadow = ShadowRepository(workspace.state, workspace.root)
         assert [c.path for c in shadow.changes(added[0]["tree"], added[0]["after_tree"])] == ["a"]
+
+    def test_a_damaged_one_is_told_or_done_without(self, workspace: Workspace) -> None:
+        workspace.write("a", "old\n")
+        workspace.run(edit("a", "old", "new"))
+        workspace.undo()
+        path = workspace.record / EVENTS
+        whole = path.read_text()
+        for phase, lost in itertools.product(
+            ("begin", "end"), ("by", "phase", "tree", "annex", "after_tree")
+        ):
+            events = [json.loads(line) for line in whole.splitlines()]
+            (event,) = [event for event in events if event.get("phase") == phase]
+            event[lost] = 7.5
+            path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+            for step in (workspace.redo, workspace.undo):
+                with suppress(RecordError):
+                    step()
+                assert (workspace.root / "a").read_text() in {"old\n", "new\n"}
 
     def test_the_snapshots_survive_a_prune(self, workspace: Workspace) -> None:
         workspace.write("a", "a0\n")

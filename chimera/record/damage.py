@@ -70,7 +70,7 @@ _KINDS: Mapping[str, Mapping[str, Kind]] = {
     "run_started": {
         "task": str,
         "system": str,
-        "tools": [dict],
+        "tools": [{"function": {"name": str, "description": str, "parameters": dict}}],
         "model": str,
         "window": int,
         "window_source": str,
@@ -154,6 +154,8 @@ _KINDS: Mapping[str, Mapping[str, Kind]] = {
 }
 _ALWAYS: Mapping[str, Kind] = {"seq": int, "time": str}
 _MAY_BE_NULL = frozenset({"start_tree", "start_annex", "start_ignored", "ignored"})
+_MOST_NUMBER = 2**63
+"""Nothing that a run counts or measures is larger, and reports could not be written with it."""
 _SHOWN = 40
 _MOST = 3
 
@@ -219,14 +221,23 @@ def _value(kind: Kind, value: Any, name: str, faults: list[str]) -> Any:
         case _:
             shown = repr(value)
             shown = shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"
-            faults.append(f"{name} is {shown}, not {_said(kind)}")
+            usual = "of a usual size" if _is_huge(value) else _said(kind)
+            faults.append(f"{name} is {shown}, not {usual}")
             return _BAD
 
 
 def _is_of(value: Any, kind: type | tuple[type, ...]) -> bool:
     kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(value, kinds):
+        return False
     # To Python true and false are whole numbers.
-    return isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)
+    if isinstance(value, bool):
+        return bool in kinds
+    return not _is_huge(value)
+
+
+def _is_huge(value: Any) -> bool:
+    return isinstance(value, int | float) and not -_MOST_NUMBER < value < _MOST_NUMBER
 
 
 def _said(kind: Kind) -> str:

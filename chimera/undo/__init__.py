@@ -123,6 +123,9 @@ def undone_last(events: Iterable[Fields]) -> list[Fields]:
 
 
 def _ended(begin: Fields, end: Fields) -> Fields:
+    """The beginning of an undo with its end; as if killed where the record has lost what it really did."""
+    if "tree" not in end or "annex" not in end:
+        return {**begin, "ended": False}
     return {**begin, "after_tree": end["tree"], "after_annex": end["annex"], "ended": True}
 
 
@@ -248,10 +251,12 @@ class _Desk:
     def _pictures(self, event: Fields) -> tuple[Picture, Picture]:
         """What an undo or redo found, and what it left; what it meant to leave if it was killed."""
         trees, run_id = self.shadow.trees(), self.record.run_id
-        return (
-            Picture.of(trees, run_id, event["tree"], event["annex"]),
-            Picture.of(trees, run_id, event["after_tree"], event["after_annex"]),
-        )
+        try:
+            ids = [(event["tree"], event["annex"]), (event["after_tree"], event["after_annex"])]
+        except KeyError as fault:
+            raise RecordError(f"an undo in the record of this run has no {fault.args[0]!r}") from fault
+        before, after = (Picture.of(trees, run_id, tree, annex) for tree, annex in ids)
+        return before, after
 
     def _snapshot(self, also: Iterable[bytes]) -> Snapshot:
         return self.shadow.snapshot(run_id=self.record.run_id, also=also, with_ignored=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chimera.errors import RecordError
 from chimera.record.damage import damage_text, whole_fields
 from chimera.record.run_directory import EVENTS, read_events, read_record
+from chimera.recording import read_recording
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -66,6 +69,35 @@ def test_a_whole_record_has_no_damage_and_nothing_is_said(tmp_path: Path) -> Non
     record = read_record(written(tmp_path, *events))
     assert (list(record.events), record.damage) == (events, ())
     assert damage_text(tmp_path / EVENTS, ()) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("prompt", "estimated", 10**400),
+        ("prompt", "parts", {"system": -(10**30)}),
+        ("run_finished", "usage", {"cost_usd": math.inf}),
+        ("run_finished", "usage", {"cost_usd": 10**400}),
+        ("run_started", "tools", [{"function": None}]),
+        ("run_started", "tools", [{"function": 5}]),
+        ("run_started", "tools", [{"function": {"name": []}}]),
+    ],
+    ids=range(7),
+)
+def test_a_number_that_no_run_has_and_a_tool_that_is_none_are_damage(
+    kind: str, field: str, value: Any
+) -> None:
+    found, faults = whole_fields({"type": kind, field: value})
+    assert len(faults) == 1
+    assert found.get(field) != value
+
+
+def test_a_recording_whose_tools_are_damaged_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    for function in (None, 5, "x", {}, {"name": 3}):
+        start = {"seq": 0, "type": "run_started", "task": "x", "system": "s", "model": "m", "workspace": "/w"}
+        path = written(tmp_path, {**start, "tools": [{"type": "function", "function": function}]})
+        with pytest.raises(RecordError, match="cannot be gone on from"):
+            read_recording(path)
 
 
 @pytest.mark.parametrize("kind", ["run_started", "checkpoint", "completion", "run_finished", "tool_finished"])
