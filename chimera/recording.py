@@ -74,13 +74,12 @@ def read_recording(path: Path) -> Recording:
     events = list(record.events)
     damage = damage_text(path / EVENTS, record.damage)
     start = next((event for event in events if event["type"] == "run_started"), None)
-    if start is None and not damage:
-        raise RecordError(
-            f"the record of run {path.name} has no beginning: the run was killed before it began, so there is nothing to go "
-            "on from; chimera run starts it anew"
-        )
+    if start is None:
+        lack = f"the record of run {path.name} has no beginning"
+        killed = "the run was killed before it began, so there is nothing to go on from; chimera run starts it anew"
+        raise RecordError(f"{lack}. {damage}" if damage else f"{lack}: {killed}")
     try:
-        return _recording(path, events, start or {})
+        return _recording(path, events, start)
     except KeyError as fault:
         lack = f"the record of run {path.name} cannot be gone on from: {fault.args[0]!r} is missing in it"
         raise RecordError(f"{lack}. {damage}" if damage else lack) from fault
