@@ -31,7 +31,6 @@ from chimera.models.ollama_model import OllamaModel
 from chimera.models.option_types import check_options
 from chimera.models.providers import BY_PREFIX, PROVIDERS, Provider
 from chimera.models.retry import RetryingModel
-from chimera.models.script_file import load_script
 from chimera.workspace.environment import child_environment
 
 _NO_KEY = "none"
@@ -75,6 +74,8 @@ def choose_model(
     check_options(config.model_options)
     name, api_base = config.model, config.api_base
     if name is not None and name.startswith(_SCRIPTED):
+        from chimera.models.script_file import load_script
+
         return RetryingModel(load_script(name.removeprefix(_SCRIPTED)), on_retry=notify)
     if name is not None and name.startswith(LOCAL):
         return local_model(config, environment, notify=notify, start=start)

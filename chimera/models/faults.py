@@ -17,85 +17,82 @@ from chimera.errors import ContextOverflowError, ModelAuthError, ModelError, Too
 
 _SHOWN_CHARACTERS = 600
 
+# The patterns below are compiled when something goes wrong: at every start that would take longer than the connection.
+
 # Throttling that talks like an overflow: a limit per time, not per request.
-_THROTTLE = re.compile(
+_THROTTLE = (
     r"rate.?limit|too many requests|per[- ](minute|second|hour|day)|please wait|throttl|overloaded"
     r"|\btp[md]\b|service tier capacity exceeded|tokens per min"
 )
 
 # Wordings by which providers refuse the size of a request, one entry for each family; examples are in the tests.
-_OVERFLOW = re.compile(
-    "|".join(
-        (
-            r"context_length_exceeded|exceed_context_size_error|request_too_large|model_context_window_exceeded",
-            r"maximum context length|maximum prompt length|exceed\w* (the |this model's )?(available )?context",
-            r"context (window|length|limit|size) (is )?(exceed|limit|too)|context window exceeds",
-            r"input tokens exceed|exceed\w* the configured limit|input token count",
-            r"(prompt|input|inputs|request|messages?) (is|are) too (long|large)(?! a )",
-            r"request too large|request entity too large|payload size exceeds",
-            r"too many (input )?tokens|expected maxlength",
-            r"exceeds the maximum number of tokens|exceeds (the )?maximum allowed (token size|input length)",
-            r"too large for model with|prompt contains \d[\d,]* tokens|greater than .{0,40}context",
-            r"current length is \d+ while limit is|reduce the length of",
-            r"inputs` tokens \+ `max_new_tokens`|exceeded model token limit|more than max tokens",
-            r"prompt exceeds max(imum)? length|prompt 超长|exceeds max(imum)? length of prompt",
-            r"length limit exceeded|longer than the (model's context|maximum model length)",
-            r"length of all messages is too long",
-            r"(prompt|input) length (exceeds|\(?\d+\)? exceeds)|token limit exceeded",
-        )
+_OVERFLOW = "|".join(
+    (
+        r"context_length_exceeded|exceed_context_size_error|request_too_large|model_context_window_exceeded",
+        r"maximum context length|maximum prompt length|exceed\w* (the |this model's )?(available )?context",
+        r"context (window|length|limit|size) (is )?(exceed|limit|too)|context window exceeds",
+        r"input tokens exceed|exceed\w* the configured limit|input token count",
+        r"(prompt|input|inputs|request|messages?) (is|are) too (long|large)(?! a )",
+        r"request too large|request entity too large|payload size exceeds",
+        r"too many (input )?tokens|expected maxlength",
+        r"exceeds the maximum number of tokens|exceeds (the )?maximum allowed (token size|input length)",
+        r"too large for model with|prompt contains \d[\d,]* tokens|greater than .{0,40}context",
+        r"current length is \d+ while limit is|reduce the length of",
+        r"inputs` tokens \+ `max_new_tokens`|exceeded model token limit|more than max tokens",
+        r"prompt exceeds max(imum)? length|prompt 超长|exceeds max(imum)? length of prompt",
+        r"length limit exceeded|longer than the (model's context|maximum model length)",
+        r"length of all messages is too long",
+        r"(prompt|input) length (exceeds|\(?\d+\)? exceeds)|token limit exceeded",
     )
 )
-_NOT_OVERFLOW = re.compile(r"string_above_max_length|string too long|too many (tools|functions|images|stop)")
+_NOT_OVERFLOW = r"string_above_max_length|string too long|too many (tools|functions|images|stop)"
 
 # Where the limit is named: the number is group 1.
-_LIMITS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"maximum (?:context|prompt) length (?:is|of) (\d+)",
-        r"context (?:length|window|size)(?: \D{0,30}?\b(?:is|of|only))? \(?(\d+) tok",
-        r"maximum model length of (\d+)",
-        r"cannot exceed (\d+)",
-        r"available context size \((\d+)",
-        r"maximum number of tokens allowed \(?(\d+)",
-        r"configured limit of (\d+)",
-        r"context limit:? .{0,60}?> (\d+)",
-        r"> (\d+) (?:maximum|tokens)",
-        r"too large for model with (\d+)",
-        r"while limit is (\d+)",
-        r"model token limit:? (\d+)",
-        r"max(?:imum)? (?:allowed )?(?:input |prompt )?(?:tokens?|length|token size)\D{0,15}(\d+)",
-        r"must be <= (\d+)",
-        r"(?:tokens? )?limit(?: exceeded)?(?: is| of|:) (\d+)",
-        r"\"?n_ctx\"?: ?(\d+)",
-    )
+_LIMITS = (
+    r"maximum (?:context|prompt) length (?:is|of) (\d+)",
+    r"context (?:length|window|size)(?: \D{0,30}?\b(?:is|of|only))? \(?(\d+) tok",
+    r"maximum model length of (\d+)",
+    r"cannot exceed (\d+)",
+    r"available context size \((\d+)",
+    r"maximum number of tokens allowed \(?(\d+)",
+    r"configured limit of (\d+)",
+    r"context limit:? .{0,60}?> (\d+)",
+    r"> (\d+) (?:maximum|tokens)",
+    r"too large for model with (\d+)",
+    r"while limit is (\d+)",
+    r"model token limit:? (\d+)",
+    r"max(?:imum)? (?:allowed )?(?:input |prompt )?(?:tokens?|length|token size)\D{0,15}(\d+)",
+    r"must be <= (\d+)",
+    r"(?:tokens? )?limit(?: exceeded)?(?: is| of|:) (\d+)",
+    r"\"?n_ctx\"?: ?(\d+)",
 )
 
-_NOT_TOKENS = re.compile(r"\d* ?(bytes|char)")
+_NOT_TOKENS = r"\d* ?(bytes|char)"
 
 # How servers say that a model has no form for tool calls, or that they were started without one.
-_NO_TOOLS = re.compile(
+_NO_TOOLS = (
     r"does(n't| not) support (tools|tool use|tool call|function call)|no endpoints found that support tool use"
     r"|tool choice requires --enable-auto-tool-choice|tools? param requires --jinja"
     r"|(tools?|tool.?calling|function.?calling) (is|are) not (supported|enabled|available)"
 )
 
-_NO_MONEY = re.compile(
+_NO_MONEY = (
     r"insufficient_quota|exceeded your current quota|billing|credit balance|insufficient (balance|credit|funds)"
     r"|payment required|quota.{0,20}exhausted"
 )
-_NOT_ALLOWED = re.compile(r"content.?(policy|filter|management)|responsible ai|safety system")
-_WAIT = re.compile(r"(?:try again|retry) in (?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(ms|s))?")
-_NO_MODEL = re.compile(
+_NOT_ALLOWED = r"content.?(policy|filter|management)|responsible ai|safety system"
+_WAIT = r"(?:try again|retry) in (?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(ms|s))?"
+_NO_MODEL = (
     r"model_not_found|(model|deployment)\b.{0,120}\b(does not exist|not exist|not found|no access)"
     r"|no such model|unknown model|invalid model|not a valid model|try pulling it first|llm provider not provided"
 )
-_REFUSED_KEY = re.compile(
+_REFUSED_KEY = (
     r"(invalid|incorrect|missing|expired|revoked|no|wrong|unauthorized|must be set).{0,40}api.?key"
     r"|api.?key.{0,60}(invalid|incorrect|missing|expired|not (found|valid|set|provided|configured)|must be set)"
     r"|invalid_api_key|authentication_error|permission_denied|unauthenticated"
 )
 # An adapter that could not read a body of status 200 says so with a status of its own.
-_GARBLED = re.compile(r"got unexpected response from")
+_GARBLED = r"got unexpected response from"
 _TRANSPORT_STATUS = {408, 409, 425, 429, 499}
 
 
@@ -118,31 +115,35 @@ def model_error(fault: ProviderFault, *, model: str) -> ModelError:
     shown = fault.text.strip()[:_SHOWN_CHARACTERS] or "no text"
     where = f"{model} (HTTP {fault.status})" if fault.status else model
     wait = fault.retry_after_s if fault.retry_after_s is not None else _named_wait(words)
-    if fault.status == 402 or _NOT_ALLOWED.search(words) or (wait is None and _NO_MONEY.search(words)):
+    if (
+        fault.status == 402
+        or re.search(_NOT_ALLOWED, words)
+        or (wait is None and re.search(_NO_MONEY, words))
+    ):
         return ModelError(f"{where} will not answer: {shown}. Check the account or the request, then resume.")
     if is_overflow(words, status=fault.status):
         return ContextOverflowError(
             f"{where} refused the request for its size: {shown}", limit=overflow_limit(words)
         )
-    if fault.status in {None, 400, 404, 422, 500, 501} and _NO_TOOLS.search(words):
+    if fault.status in {None, 400, 404, 422, 500, 501} and re.search(_NO_TOOLS, words):
         return ToolsRefusedError(f"{where}: {shown}")
-    if fault.status in {401, 403} or (fault.status in {None, 400} and _REFUSED_KEY.search(words)):
+    if fault.status in {401, 403} or (fault.status in {None, 400} and re.search(_REFUSED_KEY, words)):
         return ModelAuthError(f"{where} refused the key: {shown}. Check the key of this provider.")
-    if fault.status == 404 or (fault.status in {None, 400, 422} and _NO_MODEL.search(words)):
+    if fault.status == 404 or (fault.status in {None, 400, 422} and re.search(_NO_MODEL, words)):
         return ModelAuthError(f"{where} is not there: {shown}. Check the model name and the address.")
     broken = fault.status is None or fault.status in _TRANSPORT_STATUS or fault.status >= 500
     # A single request above a limit per minute stays above it, however long one waits.
     hopeless = "request too large" in words or fault.status == 413
     return ModelError(
         f"{where} failed: {shown}",
-        retryable=not hopeless and (broken or bool(_THROTTLE.search(words))),
+        retryable=not hopeless and (broken or bool(re.search(_THROTTLE, words))),
         retry_after_s=wait,
     )
 
 
 def _named_wait(words: str) -> float | None:
     """Seconds to wait as a text asks: "try again in 6m0.5s", "retry in 20ms"."""
-    found = _WAIT.search(words)
+    found = re.search(_WAIT, words)
     if not found or not (found[1] or found[2]):
         return None
     seconds = float(found[2] or 0) / (1000 if found[3] == "ms" else 1)
@@ -152,18 +153,18 @@ def _named_wait(words: str) -> float | None:
 def is_overflow(text: str, *, status: int | None = None) -> bool:
     """Whether a provider's words refuse the size of a request. Throttling is none, whatever it says of tokens."""
     words = text.lower()
-    if _THROTTLE.search(words) or _NOT_OVERFLOW.search(words):
+    if re.search(_THROTTLE, words) or re.search(_NOT_OVERFLOW, words):
         return False
-    return status == 413 or bool(_OVERFLOW.search(words))
+    return status == 413 or bool(re.search(_OVERFLOW, words))
 
 
 def overflow_limit(text: str) -> int | None:
     """The window in tokens that a refusal names, if it names one."""
     words = re.sub(r"(?<=\d)[,_](?=\d{3})", "", text.lower())
     for pattern in _LIMITS:
-        found = pattern.search(words)
+        found = re.search(pattern, words)
         # Anything smaller is a number of something else: a status, a count of messages.
-        if found and int(found[1]) >= 256 and not _NOT_TOKENS.match(words, found.end(1)):
+        if found and int(found[1]) >= 256 and not re.match(_NOT_TOKENS, words[found.end(1) :]):
             return int(found[1])
     return None
 
@@ -201,7 +202,7 @@ def fault_of(error: BaseException, *, now: datetime) -> ProviderFault:
             found = retry_after_s(headers, now=now)
             wait = wait if found is None else found
     own = getattr(error, "status_code", None)
-    if status is None and own in {400, 401, 403, 404, 422} and not _GARBLED.search(str(error).lower()):
+    if status is None and own in {400, 401, 403, 404, 422} and not re.search(_GARBLED, str(error).lower()):
         status = own
     text = next(filter(None, said), "") or _bare(str(getattr(error, "message", None) or error))
     cause = str(list(_chain(error))[-1]).strip()

@@ -130,6 +130,7 @@ class _Listing:
     checkouts: int = 0
     plain_folders: dict[bytes, bool] = field(default_factory=dict)
     found_rules: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    users_rules: dict[Path, Path | None] = field(default_factory=dict)
 
     def add_checkout(self, place: Path) -> None:
         """The files of the checkout at `place`, at or below the root, and of those nested in it."""
@@ -185,7 +186,9 @@ class _Listing:
 
     def _general_rules(self, top: Path) -> list[Path]:
         """Files with rules for all of a repository, the weakest first."""
-        found = [rules] if (rules := users_rules(self.git, top)) else []
+        if top not in self.users_rules:
+            self.users_rules[top] = users_rules(self.git, top)
+        found = [rules] if (rules := self.users_rules[top]) else []
         folders = git_folders(top)
         if folders is not None and is_file(folders.common / "info" / "exclude"):
             found.append(folders.common / "info" / "exclude")
