@@ -181,3 +181,24 @@ def test_a_signal_while_chimera_starts_over_without_its_keys_is_not_lost(tmp_pat
     )
     assert (done.returncode, json.loads(done.stdout)["stop_reason"]) == (130, "interrupted")
     assert "Traceback" not in done.stderr
+
+
+def test_a_repository_that_a_command_made_is_made_harmless_before_a_signal_ends_the_run(
+    tmp_path: Path,
+) -> None:
+    done = play(
+        "from pathlib import Path\n"
+        "from chimera.workspace.git_guard import GitGuard\n"
+        "class Asked:\n"
+        "    def __call__(self, entries, protected): ask(); print('harmless'); return []\n"
+        f"root = Path({str(tmp_path)!r})\n"
+        "guard = GitGuard(root, allow_write=False, mounting=False)\n"
+        "guard.disarm = Asked()\n"
+        "interruption.install()\n"
+        "with interruption.raising():\n"
+        "    try:\n"
+        "        with guard.holding(): (root / '.git').mkdir()\n"
+        "        print('never')\n"
+        "    except interruption.Interrupted: print('then')\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "harmless\nthen\n", "")

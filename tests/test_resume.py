@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -255,3 +256,27 @@ def test_a_history_can_be_shortened_on_the_way_long_before_the_trigger(tmp_path:
     assert "seq 100 199" in requests[0].messages[1].content
     small, _ = home.resume([text("Third.")], "More?", compact=True, window=200_000)
     assert small.answer == "Third."
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+def test_what_a_killed_command_made_is_not_the_users_and_runs_nothing(home: Home) -> None:
+    settings = home.root / "ev" / ".git" / "config"
+    chimera.run(
+        "do it ☃",
+        workspace=home.root,
+        state=home.state,
+        model=ScriptedModel([call("shell", command="git init -q ev"), text("never seen")], window=32_000),
+        mode="auto",
+    )
+    home.cut_record("tool_started")
+    settings.write_text(settings.read_text() + "[core]\n\tfsmonitor = false\n")
+
+    result, _ = home.resume([call("shell", command="echo x > ev/.git/x && cat ev/.git/x"), text("done")])
+
+    assert "fsmonitor" not in settings.read_text()
+    assert [w.partition(" and put")[0] for w in result.warnings if "put aside" in w] == [
+        "ev/.git/config was made by a command"
+    ]
+    started = [event for event in read_events(home.record) if event["type"] == "run_started"]
+    assert [event["git_entries"] for event in started] == [[".git"], [".git"]]
+    assert (home.root / "ev" / ".git" / "x").exists()
