@@ -217,7 +217,7 @@ def load_settings(
 def _converted(name: str, value: Any) -> Any:
     """A value as the field holds it; one of a wrong kind as it is, for `Config` to refuse."""
     if name in {"workspace", "mcp", "openapi"} and isinstance(value, (str, Path)):
-        return Path(value) if name == "workspace" else Path(value).expanduser().absolute()
+        return Path(value) if name == "workspace" else expanded(value)
     if name in {"tools", "openapi_methods"} and isinstance(value, (list, tuple)):
         return tuple(value)
     return value
@@ -240,17 +240,41 @@ def config_path(environment: Mapping[str, str]) -> Path:
         return Path(home, "config.toml")
     import platformdirs
 
-    return platformdirs.user_config_path("chimera") / "config.toml"
+    with _home_known("CHIMERA_CONFIG_DIR"):
+        return platformdirs.user_config_path("chimera") / "config.toml"
 
 
 def state_dir(environment: Mapping[str, str] | None = None) -> Path:
     """Where runs are recorded: `CHIMERA_STATE_DIR`, else the platform's state directory. Never in a repository."""
     environment = os.environ if environment is None else environment  # noqa: TID251
     if chosen := environment.get("CHIMERA_STATE_DIR"):
-        return Path(chosen).expanduser().absolute()
+        return expanded(chosen)
     import platformdirs
 
-    return platformdirs.user_state_path("chimera")
+    with _home_known("CHIMERA_STATE_DIR"):
+        return platformdirs.user_state_path("chimera")
+
+
+def expanded(path: str | Path) -> Path:
+    """An absolute path, `~` at its beginning written out.
+
+    Raises:
+        ConfigError: nobody knows the home that it means.
+    """
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError as fault:
+        raise ConfigError(f"there is no home folder for {str(path)!r}: write the path without ~") from fault
+
+
+@contextmanager
+def _home_known(variable: str) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as fault:
+        raise ConfigError(
+            f"this user has no home folder: set HOME to one, an absolute path, or {variable} to the folder to use"
+        ) from fault
 
 
 def process_environment() -> Mapping[str, str]:

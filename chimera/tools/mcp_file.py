@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from chimera.config import expanded
 from chimera.errors import ConfigError
 from chimera.tools.foreign import check_known, named_file, parsed_json, server_name
 from chimera.workspace.secret_variables import is_secret_name
@@ -124,13 +125,13 @@ def _program(fields: _Fields, folder: Path) -> Program:
     command = fields.text("command")
     if "/" in command:
         # Never relative to the workspace, where a repository could supply it.
-        command = str(folder / Path(command).expanduser())
+        command = str(expanded(command) if command.startswith("~") else folder / command)
     cwd = fields.text("cwd") if "cwd" in fields.values else ""
     return Program(
         command=command,
         arguments=fields.texts("args"),
         environment=fields.mapping("env"),
-        cwd=folder / Path(cwd).expanduser(),
+        cwd=expanded(cwd) if cwd.startswith("~") else folder / cwd,
     )
 
 
