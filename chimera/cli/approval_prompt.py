@@ -107,7 +107,7 @@ def _shown(tool: Tool, arguments: Mapping[str, Any]) -> Iterator[tuple[str, Styl
     """Every argument, whole: what is left out could not be agreed to."""
     changes = changed_lines(tool.name, arguments)
     for name, value in arguments.items():
-        if name in {"command", "path"}:
+        if name in {"command", "path"} and tool.effect not in {"foreign", "foreign_read"}:
             yield str(value), None
         elif not (changes and name in {"content", "edits"}):
             yield f"{name}: {json.dumps(value, ensure_ascii=False)}", "dim"

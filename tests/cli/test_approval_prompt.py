@@ -114,6 +114,11 @@ def test_the_whole_command_is_shown_and_nothing_in_it_acts() -> None:
     assert "\x1b" not in shown
 
 
+def test_arguments_of_a_foreign_tool_are_shown_with_their_names() -> None:
+    _, shown = conversation("n\n")("srv__do", "foreign", path="/etc", command="x\ny", content="a")
+    assert '  path: "/etc"\n  command: "x\\ny"\n  content: "a"\n' in shown
+
+
 def test_an_edit_is_shown_as_what_goes_and_what_comes() -> None:
     edits = [{"old": "a\nb", "new": "c", "all": True}]
     _, shown = conversation("n\n")("edit_file", "edit", path="f.py", edits=edits)
