@@ -5,6 +5,7 @@ import resource
 import signal
 import socket
 import stat
+import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -541,6 +542,18 @@ class TestWriting:
         write(workspace, "src/main.py")
 
         assert os.getxattr(root / "src" / "main.py", "user.note") == b"kept"
+
+    def test_the_access_list_of_a_replaced_file_is_kept(self, workspace: Workspace, root: Path) -> None:
+        entries = ((1, 6, -1), (2, 4, 65534), (4, 4, -1), (16, 4, -1), (32, 0, -1))
+        acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+        try:
+            os.setxattr(root / "src" / "main.py", "system.posix_acl_access", acl)
+        except OSError:
+            pytest.skip("this file system has no access lists")
+
+        write(workspace, "src/main.py")
+
+        assert os.getxattr(root / "src" / "main.py", "system.posix_acl_access") == acl
 
     def test_missing_folders_are_made(self, workspace: Workspace) -> None:
         write(workspace, "a/b/c.txt")
