@@ -393,6 +393,22 @@ class TestTheUsersOwnWork:
         assert [item.path for item in outcome.not_covered] == ["made/"]
         assert not outcome.left
 
+    @pytest.mark.parametrize("force", [False, True])
+    def test_a_file_that_the_run_made_a_folder_stays_one_while_files_of_others_are_in_it(
+        self, workspace: Workspace, *, force: bool
+    ) -> None:
+        workspace.write("f", "old\n")
+        workspace.run(shell("rm f; mkdir f; echo run > f/run"))
+        workspace.write("f/mine", "mine\n")
+        outcome = workspace.undo(force=force)
+        told = reasons(outcome)["f"]
+        assert "move them away" in told
+        assert "moment" not in told
+        assert (workspace.root / "f" / "mine").read_text() == "mine\n"
+        (workspace.root / "f" / "mine").unlink()
+        assert not workspace.undo().left
+        assert (workspace.root / "f").read_text() == "old\n"
+
     def test_a_folder_of_the_run_goes_with_the_undo_after_its_last_file(self, workspace: Workspace) -> None:
         workspace.run(shell("mkdir -p made/inner; echo x > made/inner/f; echo x > made/g"))
         workspace.write("made/inner/f", "mine\n")

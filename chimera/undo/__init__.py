@@ -232,7 +232,8 @@ class _Desk:
         if by == "undo":
             known = now.files.keys() | {change.path for change in changes}
             not_covered = self._not_covered(now, snapshot, known)
-        kept = [Uncovered(path=shown_name(path) + "/", reason=KEPT) for path in work.kept]
+        told = {refusal.path for refusal in refusals}
+        kept = [Uncovered(path=shown_name(path) + "/", reason=KEPT) for path in work.kept if path not in told]
         done = {path: how for path, how in sorted(work.done.items()) if path in work.really_done}
         return Outcome(
             run_id=run_id,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from chimera.attribution import PathChange, Picture, entry_of
-from chimera.undo.reasons import can_be_forced, fault_reason, reason_to_leave
+from chimera.undo.reasons import OCCUPIED, can_be_forced, fault_reason, reason_to_leave
 from chimera.workspace import placing
 from chimera.workspace.annex import Annex
 from chimera.workspace.files import fault_text
@@ -165,7 +165,10 @@ class PuttingBack:
         gone = [a for a in actions if _kind(a.now) == "folder" and _kind(a.target) != "folder"]
         self._each(reversed(gone), self._remove_folder)
         self._each(made, self._make_folder)
-        self._put_all([a for a in actions if _is_filed(a.target)])
+        filed = [a for a in actions if _is_filed(a.target)]
+        occupied = [a for a in filed if a.path in self.kept]
+        self.refused += [Refusal(path=a.path, reason=OCCUPIED, before=a.target) for a in occupied]
+        self._put_all([a for a in filed if a not in occupied])
         closing = [a for a in actions if a in between_folders or (a.path in self.done and a in made)]
         self._each(reversed([a for a in closing if not _stays_open(a)]), self._set_bits)
 

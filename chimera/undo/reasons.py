@@ -25,6 +25,11 @@ KEPT = (
     "removes it"
 )
 
+OCCUPIED = (
+    "the run put a folder in its place, and files lie in that which are in no snapshot or are not of this run, so it stays; "
+    "move them away and run the command again"
+)
+
 
 def reason_to_leave(change: PathChange, there: State | None) -> str:
     """Why a path stays as it is; empty where nothing stands against taking the change back."""

@@ -94,7 +94,8 @@ class _Walk:
                     yield Uncovered(path=shown_name(name), reason=f"{why} {_CHANGED}")
             elif count := sum(1 for path in self._files(name) if self._is_changed(path)):
                 files = "1 file in it" if count == 1 else f"{count:,} files in it"
-                reason = f"{why.removesuffix('it')}{files} {_CHANGED}"
+                changed = _CHANGED if count == 1 else _CHANGED.replace("was", "were", 1)
+                reason = f"{why.removesuffix('it')}{files} {changed}"
                 yield Uncovered(path=shown_name(name), reason=reason)
             if self._left <= 0:
                 yield Uncovered(path="/", reason=_TOO_MANY)
