@@ -156,7 +156,7 @@ class _Listing:
                 self.add_checkout(inner)
             else:
                 self.omitted[os.fsencode(inner.relative_to(self.root)) + b"/"] = (
-                    "one nested repository too many"
+                    f"the workspace holds more than {_MAX_NESTED} repositories"
                 )
 
     def _tracked_within(self, top: Path, place: Path) -> set[bytes]:
