@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -43,7 +44,8 @@ _SEARCHED_FOLDERS = 5_000_000
 _PROTECTED_REPOSITORIES = 200
 _PINNED_FOLDERS = 20
 
-Identity = tuple[int, int]
+Identity = tuple[int, int, int]
+"""Device, inode, kind: where nothing is mounted a command can have an inode used again."""
 Access = Literal["write", "read"]
 
 
@@ -172,7 +174,7 @@ class GitGuard:
         Args:
             recorded: the user's own entries of then, relative to the workspace, with their inodes; 0 where not known.
         """
-        inodes = {inode for _, inode in self._known}
+        inodes = {identity[1] for identity in self._known}
         for identity, entry in [*self._known.items()]:
             name = os.path.relpath(entry, self.root)
             moved_away = recorded.get(name) in inodes
@@ -211,11 +213,7 @@ class GitGuard:
         for entry, target in plan.links.items():
             self._restore_link(entry, target)
         before = self._watch.complete
-        closed = self._watch.closed
-        now = self._look()
-        while opened := [path for path in self._watch.closed - closed if open_to_owner(Path(path))]:
-            closed = closed.union(opened)
-            now = self._look()
+        now = self._look(opening=True)
         if before and not self._watch.complete:
             self._notes.append(
                 f"the workspace has more than {self._watch.limit:,} folders now: there may be repositories among them that "
@@ -237,13 +235,15 @@ class GitGuard:
                 if before.get(path) != why and self.disarm is not None:
                     self._notes.append(self.disarm.set_aside(path, why))
 
-    def _look(self) -> dict[Identity, Path]:
+    def _look(self, *, opening: bool = False) -> dict[Identity, Path]:
         """What is there. A repository that was moved is told from one that is gone by its inode.
 
-        One that is known is seen wherever it is, however many folders there are.
+        One that is known is seen wherever it is, however many folders there are. With `opening`, folders that were closed
+        to their owner since the last look are opened.
         """
         closed = self._watch.closed
-        now = _by_identity(self._watch.look())
+        found = _opened(self._watch, closed) if opening else self._watch.look()
+        now = _by_identity(found)
         for identity, entry in (*self._known.items(), *self._made.items()):
             if identity not in now and _identity(entry) == identity:
                 now[identity] = entry
@@ -266,10 +266,7 @@ class GitGuard:
 
     def _search(self, lost: Collection[Identity], closed: Collection[str]) -> dict[Identity, Path]:
         """Those of the lost that were moved to where the watch does not look any more."""
-        watch = CheckoutWatch(root=self.root, limit=_SEARCHED_FOLDERS)
-        found = watch.look()
-        while [path for path in watch.closed.difference(closed) if open_to_owner(Path(path))]:
-            found = watch.look()
+        found = _opened(CheckoutWatch(root=self.root, limit=_SEARCHED_FOLDERS), closed)
         return {identity: entry for identity, entry in _by_identity(found).items() if identity in lost}
 
     def _protect(self, entry: Path, plan: _Plan) -> None:
@@ -373,6 +370,13 @@ def _filling(path: Path) -> bytes:
     return _SAME_FOLDER if path.name == "commondir" else b""
 
 
+def _opened(watch: CheckoutWatch, closed: Collection[str]) -> list[Path]:
+    found = watch.look()
+    while [path for path in watch.closed.difference(closed) if open_to_owner(Path(path))]:
+        found = watch.look()
+    return found
+
+
 def _by_identity(entries: Iterable[Path]) -> dict[Identity, Path]:
     return {identity: entry for entry in entries if (identity := _identity(entry))}
 
@@ -382,7 +386,7 @@ def _identity(entry: Path) -> Identity | None:
         status = entry.lstat()
     except OSError:
         return None
-    return status.st_dev, status.st_ino
+    return status.st_dev, status.st_ino, stat.S_IFMT(status.st_mode)
 
 
 def _to_mount(folders: GitFolders, checkout: Path, workspace: Path) -> list[Path]:
