@@ -1,6 +1,7 @@
 """The output of one command in bounded memory: whole while small, else head and tail, with the whole in a file.
 
-The file is written as the output comes, so that it outlives a run that is killed.
+The file is written as the output comes, so that it outlives a run that is killed; but not for a command that prints once
+and ends: making it would take longer than many a command.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ class OutputBuffer:
         self._tail = bytearray()
         self._spool: BinaryIO | None = None
         self._path: Path | None = None
+        self._begun = False
         self._cut = False
 
     def add(self, chunk: bytes) -> None:
         """Take the next bytes of the output."""
-        if not self.size:
-            self._open()
+        if not chunk:
+            return
+        if self.size:
+            self.keep()
         self.size += len(chunk)
         self._write(chunk)
         if self._cut:
@@ -49,6 +53,13 @@ class OutputBuffer:
             self._tail += self._head[HEAD_BYTES:]
             del self._head[HEAD_BYTES:]
 
+    def keep(self) -> None:
+        """Begin to write the file, where there is something to write: to be called when the output pauses."""
+        if self.size and not self._begun:
+            self._begun = True
+            self._open()
+            self._write(bytes(self._head))
+
     def finish(self) -> tuple[bytes, Path | None]:
         """The output, with a line in place of what was left out, and the file with the whole if there is one."""
         if not self._cut:
@@ -61,6 +72,7 @@ class OutputBuffer:
 
     def leave(self) -> None:
         """Leave what came so far in the file, for whoever looks for it."""
+        self.keep()
         if self._spool is not None:
             self._close()
 

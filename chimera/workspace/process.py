@@ -93,6 +93,7 @@ class CommandRunner:
         self._linger_s = linger_s
         self._left: set[Process] = set()
         self._scratch: Path | None = None
+        self._bash: Path | None = None
         self.ends_at = math.inf
         """When the time of the run is up, by `time.monotonic`: no command goes on then."""
         self.notes: list[str] = []
@@ -178,7 +179,7 @@ class CommandRunner:
     ) -> subprocess.Popen[bytes]:
         if not self.root.is_dir():
             raise ToolError(f"The workspace {str(self.root)!r} is no longer there, so no command can start.")
-        bash = find_program("bash", DEFAULT_PATH, outside=self.root)
+        bash = self._bash = self._bash or find_program("bash", DEFAULT_PATH, outside=self.root)
         if bash is None:
             raise ToolError(
                 f"There is no bash on {DEFAULT_PATH}, so no command can start. Use the file tools."
@@ -270,13 +271,17 @@ class _Running:
     def read(self, wait_s: float) -> None:
         """Take what comes within `wait_s`, one chunk at most; wait for the shell once the output has ended."""
         if self.ended:
-            with suppress(subprocess.TimeoutExpired):
+            try:
                 self.process.wait(wait_s)
+            except subprocess.TimeoutExpired:
+                self._buffer.keep()
             return
         if self._poll.poll(max(1, wait_s * 1000)):
             chunk = os.read(self._descriptor, _CHUNK_BYTES)
             self.ended = not chunk
             self._buffer.add(chunk)
+        else:
+            self._buffer.keep()
 
     def drain(self, wait_s: float) -> None:
         """Read to the end of the output, at most `wait_s` long."""
