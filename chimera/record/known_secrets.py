@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -21,6 +24,10 @@ _HEADERS = {"authorization", "proxy-authorization", "cookie"}
 _ADDRESS_NAME = re.compile(r"(?:API_BASE|BASE_URL|PROXY|_HOST|ENDPOINT)$", re.IGNORECASE)
 _ENV_FILES = (".env", ".env.local", ".env.development", ".env.production", ".env.test")
 _ENV_FILE_BYTES = 64 * 1024
+_ENV_FOLDERS = 1_000
+_LIBRARIES = frozenset({"node_modules", "site-packages", "vendor", "venv", "target", "__pycache__"})
+_MOST_SECRETS = 500
+"""Every output is searched for each."""
 _ASSIGNMENT = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*\Z")
 # A repository must not be able to hide ordinary text from the model by calling it a secret.
 _RANDOM_LOOKING = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_./+=~:@%-]{12,512}")
@@ -65,13 +72,17 @@ def known_secrets(
     Args:
         environment: variables with secret names count, and others with the same value.
         options: settings passed to the provider; those with secret names count, also within others.
-        workspace: the values with secret names in the `.env` files at its top count, too.
+        workspace: the values with secret names in its `.env` files count, too, libraries excepted.
     """
-    found = {} if workspace is None else dict(_env_file_values(workspace))
     named = {name: value for name, value in secret_variables(environment).items() if is_secret_name(name)}
     values = {value for name, value in named.items() if looks_secret(name, value)}
-    found |= {name: value for name, value in environment.items() if value in values}
-    return found | dict(_option_secrets(options or {}))
+    found = {name: value for name, value in environment.items() if value in values}
+    found |= dict(_option_secrets(options or {}))
+    for name, value in () if workspace is None else _env_file_values(workspace):
+        if value not in found.values() and len(found) < _MOST_SECRETS:
+            names = itertools.chain((name,), (f"{name}_{number}" for number in itertools.count(2)))
+            found[next(free for free in names if free not in found)] = value
+    return found
 
 
 def without_secrets(name: str, value: Any) -> Any:
@@ -139,12 +150,29 @@ def _credential_forms(name: str, user: str, password: str) -> dict[str, str]:
 
 
 def _env_file_values(workspace: Path) -> Iterator[tuple[str, str]]:
-    for name in _ENV_FILES:
-        for line in _head(workspace / name).splitlines():
+    for file in _env_files(workspace):
+        for line in _head(file).splitlines():
             if (match := _ASSIGNMENT.match(line)) and is_secret_name(match[1]):
                 value = match[2].strip("\"'")
                 if _RANDOM_LOOKING.fullmatch(value) and looks_secret(match[1], value):
                     yield match[1], value
+
+
+def _env_files(workspace: Path) -> Iterator[Path]:
+    """Those at its top and in the first folders below, nearest first."""
+    waiting = deque([workspace])
+    for _ in range(_ENV_FOLDERS):
+        if not waiting:
+            return
+        folder = waiting.popleft()
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.name in _ENV_FILES:
+                    yield folder / entry.name
+                elif entry.name[0] != "." and entry.name not in _LIBRARIES:
+                    with suppress(OSError):
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(folder / entry.name)
 
 
 def _head(path: Path) -> str:

@@ -230,6 +230,23 @@ def test_secrets_are_collected_by_name_from_environment_options_and_env_files(tm
     }
 
 
+def test_no_value_of_an_env_file_is_lost_to_another_of_its_name(tmp_path: Path) -> None:
+    places = (".env", ".env.local", "services/api/.env", "a/b/c/.env.production")
+    for number, place in enumerate(places):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(f"API_KEY=8d41b7e2-f09cab{number}\n")
+    for library in ("node_modules/x", ".git", "a/.venv"):
+        (tmp_path / library).mkdir(parents=True)
+        (tmp_path / library / ".env").write_text("API_KEY=9e77aa01-example\n")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    found = known_secrets({"API_KEY": "t0ken-of-shell-1234"}, workspace=tmp_path)
+    assert sorted(found.values()) == [
+        *(f"8d41b7e2-f09cab{number}" for number in range(4)),
+        "t0ken-of-shell-1234",
+    ]
+    assert found["API_KEY"] == "t0ken-of-shell-1234"
+
+
 def test_a_repository_cannot_hide_text_by_calling_it_a_secret(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("A_KEY=import os\nB_KEY=subprocess\nC_KEY=\nD_KEY=os.system\n")
     os.mkfifo(tmp_path / ".env.local")
