@@ -29,6 +29,7 @@ def test_what_came_before_a_pause_or_the_end_of_the_run_is_in_the_file(
     buffer.add(b"hello")
     pause(buffer)
     assert kept(tmp_path) == [b"hello"]
+    buffer.discard()
 
 
 def test_what_comes_in_pieces_is_written_piece_by_piece(tmp_path: Path) -> None:
