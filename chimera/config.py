@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from chimera.errors import ConfigError
+from chimera.home import expanded, home_known
 
 Mode = Literal["plan", "ask", "accept-edits", "auto", "yolo"]
 SandboxLevel = Literal["read-only", "workspace-write", "danger-full-access"]
@@ -240,7 +241,7 @@ def config_path(environment: Mapping[str, str]) -> Path:
         return Path(home, "config.toml")
     import platformdirs
 
-    with _home_known("CHIMERA_CONFIG_DIR"):
+    with home_known("CHIMERA_CONFIG_DIR"):
         return platformdirs.user_config_path("chimera") / "config.toml"
 
 
@@ -251,30 +252,8 @@ def state_dir(environment: Mapping[str, str] | None = None) -> Path:
         return expanded(chosen)
     import platformdirs
 
-    with _home_known("CHIMERA_STATE_DIR"):
+    with home_known("CHIMERA_STATE_DIR"):
         return platformdirs.user_state_path("chimera")
-
-
-def expanded(path: str | Path) -> Path:
-    """An absolute path, `~` at its beginning written out.
-
-    Raises:
-        ConfigError: nobody knows the home that it means.
-    """
-    try:
-        return Path(path).expanduser().absolute()
-    except RuntimeError as fault:
-        raise ConfigError(f"there is no home folder for {str(path)!r}: write the path without ~") from fault
-
-
-@contextmanager
-def _home_known(variable: str) -> Iterator[None]:
-    try:
-        yield
-    except RuntimeError as fault:
-        raise ConfigError(
-            f"this user has no home folder: set HOME to one, an absolute path, or {variable} to the folder to use"
-        ) from fault
 
 
 def process_environment() -> Mapping[str, str]:

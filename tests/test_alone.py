@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from chimera.config import expanded, process_environment
+from chimera.config import process_environment
 from chimera.errors import ConfigError
+from chimera.home import expanded
 
 SCRIPT = """
 import json, os, sys

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from chimera.config import expanded
 from chimera.errors import ConfigError
+from chimera.home import expanded
 from chimera.tools.foreign import check_known, named_file, parsed_json, server_name
 from chimera.workspace.secret_variables import is_secret_name
 
