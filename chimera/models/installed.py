@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import site
+import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -31,8 +32,9 @@ def refuse_bad_installation() -> None:
 
 
 def litellm_version() -> str | None:
-    """The installed release, by the folder that installers name after it."""
-    names = (name.partition("-") for folder in package_folders() for name in _entries(folder))
+    """The release that an import would take, by the folder that installers name after it."""
+    folders = dict.fromkeys((*map(Path, filter(None, sys.path)), *package_folders()))
+    names = (name.partition("-") for folder in folders for name in _entries(folder))
     found = (rest.removesuffix(_METADATA) for name, _, rest in names if name == "litellm")
     return next((version for version in found if version[:1].isdigit()), None)
 
