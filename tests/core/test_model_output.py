@@ -141,7 +141,10 @@ def test_a_reply_cut_by_the_output_limit_is_asked_for_again_twice_at_most(bench:
 
 
 @pytest.mark.case("D7")
-@pytest.mark.parametrize("written", [CALLS["hermes"], CALLS["invoke"], CALLS["mistral"], RESULTS["hermes"]])
+@pytest.mark.parametrize(
+    "written",
+    [f"First I look.\n{CALLS['hermes']}", CALLS["invoke"], f"So: {CALLS['mistral']}", RESULTS["hermes"]],
+)
 def test_a_call_or_result_written_as_text_is_asked_for_again_and_never_believed(
     bench: Bench, written: str
 ) -> None:

@@ -75,7 +75,7 @@ def test_the_name_is_the_path_as_given(tmp_path: Path, monkeypatch: pytest.Monke
         pytest.param("s.jsonl", '{"window": 9, "text": "a"}', "line 1: unknown key 'text'", id="head with a reply"),
         pytest.param("s.jsonl", '{"when": "a"}', "neither text, call, calls nor error", id="only a condition"),
         pytest.param("s.jsonl", '{"text": 5}', "text is 5; it must be text", id="number as text"),
-        pytest.param("s.jsonl", '{"error": "boom"}', "must be one of: overflow, auth, throttle, server", id="unknown error"),
+        pytest.param("s.jsonl", '{"error": "boom"}', "must be one of: overflow, tools, auth, throttle, server", id="unknown error"),
         pytest.param("s.jsonl", '{"text": "a", "limit": 5}', "limit belongs to `error`", id="limit without error"),
         pytest.param("s.jsonl", '{"text": "a", "arguments": {}}', "belong to `call`", id="arguments without call"),
         pytest.param("s.jsonl", '{"call": "a", "arguments": [1]}', "must be a mapping", id="arguments as list"),
