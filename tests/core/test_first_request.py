@@ -33,6 +33,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
     known = Known()
     Bench(tmp_path_factory.mktemp("earlier")).run([text("x")], task=TASK, counter=TokenCounter(known))
     tokens._encoder.cache_clear()
+    tokens._count.cache_clear()
     yield known
     tokens._encoder.cache_clear()
 
