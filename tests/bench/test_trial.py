@@ -49,6 +49,12 @@ def test_the_oracle_passes(name: str, isolation: Isolation, run_trial: RunTrial)
 
 
 @pytest.mark.parametrize("name", TASKS)
+def test_the_oracle_passes_in_a_mere_copy(name: str, run_trial: RunTrial) -> None:
+    row = run_trial(load_task(BASICS / name), "copy")
+    assert (row.status, row.reward, row.isolation) == ("graded", 1, "copy")
+
+
+@pytest.mark.parametrize("name", TASKS)
 def test_nobody_passes_nothing(name: str, isolation: Isolation, run_trial: RunTrial) -> None:
     row = run_trial(load_task(BASICS / name), isolation, NoOp())
     assert (row.status, row.reward, row.passed, row.tampered) == ("graded", 0, False, ())
