@@ -14,6 +14,8 @@ import pytest
 from tests.hostile import PROGRAMS, UNCONFINED, WORK, Repository, hostile_git
 from tests.provider import LoopbackProvider, say
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-users-own-key-0001"
 CONSOLE_SCRIPT = Path(sys.executable).with_name("chimera")
 MODULES = (

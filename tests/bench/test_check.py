@@ -14,6 +14,8 @@ from chimera.bench.new_task import write_task
 from chimera.bench.row import Row
 from chimera.bench.task import BenchTask, load_task
 
+pytestmark = pytest.mark.slow
+
 MakeTask = Callable[..., BenchTask]
 RunTrial = Callable[..., Row]
 OFF_BY_ONE = Path(__file__).parents[2] / "tasks" / "basics" / "off-by-one"

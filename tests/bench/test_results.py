@@ -20,6 +20,8 @@ from chimera.bench.task import BenchTask, load_task
 from chimera.config import process_environment
 from chimera.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 MakeTask = Callable[..., BenchTask]
 
 

@@ -23,6 +23,8 @@ from chimera.core.state import RunResult, Stop, StopReason
 from chimera.errors import ConfigError
 from chimera.testing import Reply, ScriptedModel, call, error, text
 
+pytestmark = pytest.mark.slow
+
 MakeTask = Callable[..., BenchTask]
 CopyOf = Callable[[str, str], BenchTask]
 RunTrial = Callable[..., Row]

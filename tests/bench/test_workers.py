@@ -23,6 +23,8 @@ from chimera.errors import ConfigError
 from chimera.testing import Reply, ScriptedModel
 from tests.bench.agents_for_tests import Base, Dying, Flaky, Picky, Sleeping, Telling
 
+pytestmark = pytest.mark.slow
+
 MakeTask = Callable[..., BenchTask]
 
 
