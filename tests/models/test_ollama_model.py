@@ -49,9 +49,11 @@ def wired(adapter: AdapterType, *answers: Raw, **more: Any) -> Wire:
 def test_it_is_asked_for_the_window_that_is_budgeted(adapter: AdapterType, piece: int) -> None:
     with wired(adapter, lines(line(content="hé"), line(content="y"), END, piece=piece)) as wire:
         completion = wire.complete()
-        assert wire.provider.seen[0].path == "/api/chat"
-        assert wire.body["options"] == {"num_ctx": 12_345, "num_predict": 100}
-        assert wire.body["tools"] == [TOOL]
+        # litellm asks once more, about the model, the first time that it meets one.
+        asked = wire.provider.seen[0]
+        assert asked.path == "/api/chat"
+        assert asked.body["options"] == {"num_ctx": 12_345, "num_predict": 100}
+        assert asked.body["tools"] == [TOOL]
         assert wire.model.window == WINDOW
     assert completion.message.content == "héy"
     assert completion.usage == Usage(input_tokens=12, output_tokens=3, cost_usd=None)
