@@ -204,7 +204,7 @@ class Session:
         counter = TokenCounter(counts)
         quoted = read_instructions(self.workspace.root, budget, self.record.redactor, counter)
         notices = tuple(filter(None, (*self._notices(), *quoted.notices, *checkpoints.notices)))
-        agent = replace(self._agent(budget, quoted, checkpoints, notices), counter=counter)
+        agent = self._agent(budget, counter, quoted, checkpoints, notices)
         if self.config.max_seconds is not None:
             self.runner.ends_at = self.imported.deadline.ends_at = time.monotonic() + self.config.max_seconds
         result = RunResult.of_stop(Stop(StopReason.INTERNAL_ERROR, message="chimera itself failed"))
@@ -254,7 +254,12 @@ class Session:
         return result
 
     def _agent(
-        self, budget: ContextBudget, quoted: Instructions, checkpoints: Checkpoints, notices: tuple[str, ...]
+        self,
+        budget: ContextBudget,
+        counter: TokenCounter,
+        quoted: Instructions,
+        checkpoints: Checkpoints,
+        notices: tuple[str, ...],
     ) -> Agent:
         known = KnownFiles()
         tools = default_tools(self.workspace, self.runner, known=known)
@@ -269,6 +274,7 @@ class Session:
             ),
             workspace=self.workspace,
             budget=budget,
+            counter=counter,
             limits=Limits(
                 max_steps=self.config.max_steps,
                 max_cost=self.config.max_cost,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -64,22 +64,7 @@ def chat(  # noqa: PLR0913, PLR0917  (a command has the options it has)
 
     output: Output = ctx.obj
     output.verbose = verbose
-    settings: dict[str, Any] = {
-        "workspace": workspace,
-        "verify": verify,
-        "model": model,
-        "api_base": api_base,
-        "adapter": adapter,
-        "window": window,
-        "budget_fraction": budget_fraction,
-        "max_steps": max_steps,
-        "max_cost": max_cost,
-        "max_seconds": max_seconds,
-        "mode": mode,
-        "sandbox": sandbox,
-        "allow_net": allow_net,
-        "tools": options.tool_names(tools),
-    }
+    settings = options.settings_given(ctx.params)
     root = ctx.find_root().command
 
     def invoke(arguments: Sequence[str]) -> object:

@@ -187,22 +187,21 @@ class CommandGroup(TyperGroup):
 
 
 def settings_given(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of `chimera run` as settings, None for those that were not given.
+    """The options that a command has in common with the settings, None for those that were not given.
 
     Args:
         params: what the parser made of the command line.
     """
-    given = {name: params[name] for name in FIELD_NAMES if name in params}
-    pairs = params["model_option"]
-    imported = (
-        params[name] for name in ("mcp", "openapi", "openapi_base_url", "openapi_methods", "openapi_env")
-    )
-    return {
-        **given,
-        "model_options": parse_model_options(list(pairs)) if pairs else None,
-        "tools": tool_names(params["tools"]),
-        **imports(*imported),
-    }
+    settings = {name: params[name] for name in FIELD_NAMES if name in params}
+    if "model_option" in params:
+        pairs = params["model_option"]
+        settings["model_options"] = parse_model_options(list(pairs)) if pairs else None
+    if "tools" in params:
+        settings["tools"] = tool_names(params["tools"])
+    if "mcp" in params:
+        names = ("mcp", "openapi", "openapi_base_url", "openapi_methods", "openapi_env")
+        settings |= imports(*(params[name] for name in names))
+    return settings
 
 
 def imports(

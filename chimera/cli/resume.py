@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -63,18 +63,5 @@ def resume(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         run, message = None, run
     output: Output = ctx.obj
     output.format, output.verbose = output_format, verbose
-    settings: dict[str, Any] = {
-        "model": model,
-        "api_base": api_base,
-        "adapter": adapter,
-        "window": window,
-        "verify": verify,
-        "max_steps": max_steps,
-        "max_cost": max_cost,
-        "max_seconds": max_seconds,
-        "mode": mode,
-        "sandbox": sandbox,
-        "tool_protocol": tool_protocol,
-        **options.imports(mcp, openapi, openapi_base_url, openapi_methods, openapi_env),
-    }
+    settings = options.settings_given(ctx.params)
     return show_run(output, partial(api.resume, run, message or "", **settings), quiet=quiet)
