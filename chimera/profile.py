@@ -1,4 +1,4 @@
-"""What a run offers its model: the system text, the tools, and how calls travel. All of it is the floor of every request."""
+"""What a run offers its model: the system text, the tools and how calls travel, which are the floor, and its budget."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from dataclasses import replace
 
 from chimera import prompts
 from chimera.config import Config
+from chimera.core.context_budget import (
+    DEFAULT_BUDGET_FRACTION,
+    DEFAULT_KEEP_TURNS,
+    DEFAULT_TRIGGER_FRACTION,
+    ContextBudget,
+)
+from chimera.core.model import Model
 from chimera.core.protocol import JSON, NATIVE, ToolProtocol
-from chimera.core.tokens import GROUP_SEPARATOR
+from chimera.core.tokens import GROUP_SEPARATOR, Calibration
 from chimera.errors import ConfigError
+from chimera.models.choose import resolve_window
 from chimera.tools.base import Tool
 from chimera.tools.schema_compact import compact_schema
 from chimera.workspace.terminal_text import escaped
@@ -90,3 +98,15 @@ def choose_tools(tools: tuple[Tool, ...], config: Config) -> tuple[Tool, ...]:
             replace(t, parameters=compact_schema(t.schema())["function"]["parameters"]) for t in tools
         )
     return tools
+
+
+def make_budget(config: Config, model: Model, calibration: Calibration) -> ContextBudget:
+    """The context budget that the settings and the model give."""
+    return ContextBudget(
+        window=resolve_window(config, model),
+        fraction=config.budget_fraction or DEFAULT_BUDGET_FRACTION,
+        trigger_fraction=config.trigger or DEFAULT_TRIGGER_FRACTION,
+        keep_turns=config.keep_turns or DEFAULT_KEEP_TURNS,
+        mode=config.compaction,
+        calibration=calibration,
+    )

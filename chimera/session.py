@@ -16,20 +16,14 @@ from chimera.checkpoints import Checkpoints, listed, watched_approval
 from chimera.config import Config, Mode, config_path, process_environment, state_dir
 from chimera.core.agent import Agent, Verify, interrupted
 from chimera.core.compaction import Compactor, compact
-from chimera.core.context_budget import (
-    DEFAULT_BUDGET_FRACTION,
-    DEFAULT_KEEP_TURNS,
-    DEFAULT_TRIGGER_FRACTION,
-    ContextBudget,
-)
+from chimera.core.context_budget import ContextBudget
 from chimera.core.model import Model
 from chimera.core.recording import Past
 from chimera.core.state import FileSummary, Limits, RunResult, Stop, StopReason
-from chimera.core.tokens import Calibration, TokenCounter
+from chimera.core.tokens import TokenCounter
 from chimera.errors import ConfigError, RecordError
 from chimera.instructions import Instructions, read_instructions
-from chimera.models.choose import resolve_window
-from chimera.profile import choose_protocols, choose_tools, system_text
+from chimera.profile import choose_protocols, choose_tools, make_budget, system_text
 from chimera.record.calibrations import load_calibration, save_calibration
 from chimera.record.events import Emit, Event
 from chimera.record.known_secrets import make_redactor, without_secrets
@@ -373,18 +367,6 @@ def _private_folders(home: Path, root: Path, sandbox: Sandbox) -> tuple[Path, ..
         return ()
     folders = (home, config_path(process_environment()).parent)
     return tuple(place for place in folders if place.is_dir() and not root.is_relative_to(place.resolve()))
-
-
-def make_budget(config: Config, model: Model, calibration: Calibration) -> ContextBudget:
-    """The context budget that the settings and the model give."""
-    return ContextBudget(
-        window=resolve_window(config, model),
-        fraction=config.budget_fraction or DEFAULT_BUDGET_FRACTION,
-        trigger_fraction=config.trigger or DEFAULT_TRIGGER_FRACTION,
-        keep_turns=config.keep_turns or DEFAULT_KEEP_TURNS,
-        mode=config.compaction,
-        calibration=calibration,
-    )
 
 
 def _lately_text(names: Sequence[str]) -> str:

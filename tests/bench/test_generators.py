@@ -15,6 +15,8 @@ from chimera.bench.generators.wording import HELD_OUT_FAMILIES, OPEN_FAMILIES, f
 from chimera.bench.task import load_task
 from chimera.bench.trial import Trial
 
+pytestmark = pytest.mark.slow
+
 TASKS = Path(__file__).parents[2] / "tasks"
 NAMES = sorted(GENERATORS)
 

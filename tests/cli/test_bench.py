@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 TASKS = Path(__file__).parents[2] / "tasks"
 HELLO = TASKS / "basics" / "hello-file"
 Chimera = Callable[..., Any]

@@ -9,6 +9,8 @@ import pytest
 
 from chimera.bench.new_task import write_task
 
+pytestmark = pytest.mark.slow
+
 TASKS = Path(__file__).parents[2] / "tasks"
 HELLO = TASKS / "basics" / "hello-file"
 Chimera = Callable[..., Any]

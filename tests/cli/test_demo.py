@@ -12,6 +12,8 @@ import pytest
 from chimera.config import process_environment, state_dir
 from tests.cli.command import Chimera
 
+pytestmark = pytest.mark.slow
+
 
 def recorded() -> list[list[dict[str, Any]]]:
     """The events of all runs, oldest first."""
