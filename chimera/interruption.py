@@ -116,16 +116,6 @@ def seen() -> None:
     _state.waits = False
 
 
-@contextmanager
-def handed_on() -> Iterator[bool]:
-    """A block in which this process may become another one; signals wait for that one. False if there was one already."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, EXIT_CODES)
-    try:
-        yield _state.first is None
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, EXIT_CODES)
-
-
 def ended(exit_code: int) -> None:
     """Everything is done and told: from here on a signal only makes the process end at once, with this code."""
     _state.exit_code = exit_code

@@ -162,27 +162,6 @@ def test_a_signal_while_chimera_starts_is_told_like_any_other(
     assert "Exception ignored" not in done.stderr
 
 
-def test_a_signal_while_chimera_starts_over_without_its_keys_is_not_lost(tmp_path: Path) -> None:
-    program = tmp_path / "chimera"
-    program.write_text(
-        "import os, signal, sys\n"
-        "if '_CHIMERA_HANDOVER' in os.environ: os.kill(os.getpid(), signal.SIGINT)\n"
-        "from chimera.__main__ import main\n"
-        "sys.exit(main())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, str(program), "run", "x", "--output-format", "json"],
-        cwd=tmp_path,
-        env={**process_environment(), "A_TOKEN": "canary-5b1d0f72e9"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert (done.returncode, json.loads(done.stdout)["stop_reason"]) == (130, "interrupted")
-    assert "Traceback" not in done.stderr
-
-
 def test_a_repository_that_a_command_made_is_made_harmless_before_a_signal_ends_the_run(
     tmp_path: Path,
 ) -> None:
