@@ -52,6 +52,11 @@ NO_ACTION = (
     '{"thought": "...", "tool": "...", "arguments": {...}}. Use finish when the task is done.'
 )
 
+NO_ANSWER = (
+    "finish had no answer, so nothing has ended. Write "
+    '{"tool": "finish", "arguments": {"answer": "..."}} with what you changed and how you checked it.'
+)
+
 INSTRUCTIONS_OPEN, INSTRUCTIONS_CLOSE = "<agents-md>", "</agents-md>"
 """Lines around what the system message quotes of the repository's AGENTS.md files. No quoted line can be one of them."""
 INSTRUCTIONS = """\

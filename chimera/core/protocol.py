@@ -124,8 +124,11 @@ class JsonActions:
         if action is None:
             return replace(completion, fault=prompts.NO_ACTION)
         thought, tool, arguments = action
-        if tool == FINISH and isinstance(arguments.get("answer"), str) and arguments["answer"].strip():
-            message = assistant(arguments["answer"], extra=completion.message.extra)
+        if tool == FINISH:
+            answer = arguments.get("answer")
+            if not isinstance(answer, str) or not answer.strip():
+                return replace(completion, fault=prompts.NO_ANSWER)
+            message = assistant(answer, extra=completion.message.extra)
             return replace(completion, message=message, finish_reason="stop")
         text = json.dumps(arguments, ensure_ascii=False)
         call = ToolCall(id=_ID.format(step), name=tool, arguments=text)

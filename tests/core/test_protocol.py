@@ -85,6 +85,13 @@ def test_an_action_becomes_a_call_and_the_answer_an_answer() -> None:
     assert (answer.message.content, answer.message.tool_calls, answer.finish_reason) == ("Fixed.", (), "stop")
 
 
+@pytest.mark.parametrize(
+    "arguments", ["{}", '{"answer": ""}', '{"answer": " "}', '{"answer": ["x"]}', '{"text": "x"}']
+)
+def test_an_end_without_an_answer_is_asked_for_one(arguments: str) -> None:
+    assert read(f'{{"tool": "finish", "arguments": {arguments}}}').fault == prompts.NO_ANSWER
+
+
 def test_a_reply_that_was_cut_is_left_to_be_told_so() -> None:
     cut = Completion(message=assistant('{"tool": "shell", "argum'), finish_reason="length")
     assert JSON.completion(cut, step=1, names=NAMES, again=False) is cut
