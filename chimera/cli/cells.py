@@ -10,11 +10,14 @@ from collections.abc import Iterator
 
 from chimera.workspace.terminal_text import escaped
 
-__all__ = ["ELLIPSIS", "Flow", "escaped", "fit", "one_line", "width", "wrap"]
+__all__ = ["ELLIPSIS", "TAB", "Flow", "escaped", "fit", "one_line", "width", "wrap"]
 
 ELLIPSIS = "…"
-_TAB = "    "
+TAB = "    "
 _EMOJI_STYLE = "\ufe0f"
+# Where text without blanks may be broken: between ideographs, but not before what closes and not behind what opens.
+_CLOSING = frozenset("、。，．・：；！？）］｝〕〉》」』】〙〗ー…,.:;!?)]}%")
+_OPENING = frozenset("（［｛〔〈《「『【〘〖([{")
 
 
 def one_line(text: str) -> str:
@@ -39,13 +42,13 @@ def fit(text: str, columns: int) -> str:
 def wrap(text: str, columns: int) -> list[str]:
     """The lines of `text`, broken at spaces where there are any, each at most `columns` cells wide."""
     lines: list[str] = []
-    for paragraph in text.replace("\t", _TAB).split("\n"):
+    for paragraph in text.replace("\t", TAB).split("\n"):
         lines += _wrapped(paragraph.rstrip(), max(columns, 2)) or [""]
     return lines
 
 
 class Flow:
-    """Wraps text that arrives in pieces: a word is passed on once its end is known."""
+    """Wraps text that arrives in pieces: a word is passed on once its end is known, an ideograph once the next is there."""
 
     def __init__(self) -> None:
         self._column = 0
@@ -55,7 +58,7 @@ class Flow:
     def add(self, text: str, columns: int) -> str:
         """What can be shown after one more piece."""
         shown = []
-        for character in text.replace("\t", _TAB):
+        for character in text.replace("\t", TAB):
             if character in "\n ":
                 shown.append(self._place(columns))
                 if character == "\n":
@@ -64,6 +67,8 @@ class Flow:
                 else:
                     self._blanks += character
             else:
+                if self._word and _may_break(self._word[-1], character):
+                    shown.append(self._place(columns))
                 self._word += character
         return "".join(shown)
 
@@ -100,19 +105,47 @@ def _wrapped(paragraph: str, columns: int) -> Iterator[str] | list[str]:
 def _broken(paragraph: str, columns: int) -> Iterator[str]:
     indent = paragraph[: len(paragraph) - len(paragraph.lstrip())]
     line = indent = indent if len(indent) < columns // 2 else ""
-    for word in paragraph.split():
-        if width(line) + width(word) + (line != indent) <= columns:
-            line += f" {word}" if line != indent else word
+    for gap, piece in _pieces(paragraph):
+        blank = gap if line != indent else ""
+        if width(line) + width(piece) + len(blank) <= columns:
+            line += blank + piece
             continue
         if line != indent:
             yield line
-        rest = indent + word
+        rest = indent + piece
         while width(rest) > columns:
             head = _head(rest, columns)
             yield head
             rest = indent + rest[len(head) :]
         line = rest
     yield line
+
+
+def _pieces(paragraph: str) -> Iterator[tuple[str, str]]:
+    """What may stand on different lines: the gap before it, and the piece."""
+    for word in paragraph.split():
+        gap, start = " ", 0
+        for place in range(1, 0 if word.isascii() else len(word)):
+            if _may_break(word[place - 1], word[place]):
+                yield gap, word[start:place]
+                gap, start = "", place
+        yield gap, word[start:]
+
+
+def _may_break(before: str, character: str) -> bool:
+    if before.isascii() and character.isascii():
+        return False
+    return (
+        (_is_ideograph(before) or _is_ideograph(character))
+        and before not in _OPENING
+        and character not in _CLOSING
+        and _cells(character) > 0
+    )
+
+
+def _is_ideograph(character: str) -> bool:
+    """Of a script that is written without blanks; emoji are not, they may be made of several characters."""
+    return _cells(character) == 2 and unicodedata.category(character)[0] in "LNP"
 
 
 def _head(text: str, columns: int) -> str:

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from chimera.cli import options
-from chimera.cli.options import LIMITS, SAFETY
+from chimera.cli.options import LIMITS
 from chimera.cli.output import Output
-from chimera.config import Mode, SandboxLevel
 
 
 def chat(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     ctx: typer.Context,
     message: Annotated[str | None, typer.Argument(metavar="[MESSAGE]", help="The first message.")] = None,
-    workspace: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder to work in [the current one].")
-    ] = None,
+    workspace: options.Workspace = None,
     verify: options.Verify = None,
     model: options.Model = None,
     api_base: options.ApiBase = None,
     adapter: options.Adapter = None,
+    model_option: options.ModelOption = None,
     window: options.Window = None,
     budget_fraction: options.BudgetFraction = None,
+    trigger: options.Trigger = None,
+    keep_turns: options.KeepTurns = None,
+    compaction: options.Compaction = None,
     max_steps: Annotated[
         int | None, typer.Option(metavar="N", help="Model calls for a message [50].", rich_help_panel=LIMITS)
     ] = None,
@@ -37,19 +37,20 @@ def chat(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         float | None,
         typer.Option(metavar="SECONDS", help="Stop a message after this time.", rich_help_panel=LIMITS),
     ] = None,
-    mode: Annotated[
-        Mode | None,
-        typer.Option(help="What needs your yes [ask on a terminal, else auto].", rich_help_panel=SAFETY),
-    ] = None,
-    sandbox: Annotated[
-        SandboxLevel | None,
-        typer.Option(help="What commands may write [workspace-write].", rich_help_panel=SAFETY),
-    ] = None,
-    allow_net: Annotated[
-        bool | None,
-        typer.Option("--allow-net/--no-net", help="Commands may use the network.", rich_help_panel=SAFETY),
-    ] = None,
+    mode: options.ModeOption = None,
+    sandbox: options.Sandbox = None,
+    allow_net: options.AllowNet = None,
+    allow_git_write: options.AllowGitWrite = None,
+    allow_secret_files: options.AllowSecretFiles = None,
     tools: options.Tools = None,
+    compact_schemas: options.CompactSchemas = None,
+    tool_protocol: options.ToolProtocol = None,
+    lean: options.Lean = None,
+    mcp: options.Mcp = None,
+    openapi: options.OpenApi = None,
+    openapi_base_url: options.OpenApiBaseUrl = None,
+    openapi_methods: options.OpenApiMethods = None,
+    openapi_env: options.OpenApiEnv = None,
     verbose: options.Verbose = False,
 ) -> int:
     """Talk with the agent: each message goes on in the same context.

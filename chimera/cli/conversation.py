@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from chimera.cli import lines
 from chimera.cli.cells import escaped, one_line
 from chimera.cli.input_line import ReadLine
 from chimera.cli.output import Output
-from chimera.cli.render import Screen, show_fault
+from chimera.cli.render import Screen, show_fault, show_next
 from chimera.cli.terminal import Terminal
 from chimera.core.messages import Usage
 from chimera.errors import ChimeraError
@@ -29,6 +30,8 @@ COMMANDS: Mapping[str, str] = {
     "/cost": "show tokens and cost so far",
     "/exit": "leave (or Ctrl-D, or Ctrl-C twice)",
 }
+# A path at the beginning of a message is none.
+_COMMAND = re.compile(r"/\w*(?:\s|$)")
 _UNDONE = "[I have put back what you changed after my last message.]\n\n"
 
 
@@ -58,7 +61,11 @@ class Conversation:
         self._usage = Usage()
         self._compact = False
         self._remark = ""
+        self._plan_text = ""
         self._notices: set[str] = set()
+        """What earlier messages began with."""
+        self._screen: Screen | None = None
+        """What showed the last message that the run took."""
 
     @property
     def exit_code(self) -> int:
@@ -74,7 +81,7 @@ class Conversation:
         text = line.strip()
         if not text:
             return True
-        if not text.startswith("/"):
+        if not _COMMAND.match(text):
             self.say(text)
             return True
         if text in {"/exit", "/quit"}:
@@ -89,14 +96,23 @@ class Conversation:
         """One message to the model, and its work until it answers or stops."""
         from chimera import api
 
-        screen = Screen(
-            self._output.terminal, verbose=self._output.verbose, introduced=self._run_id is not None
-        )
+        screen = Screen(self._output.terminal, verbose=self._output.verbose, earlier=self._screen)
+        opening: set[str] | None = set()
 
         def emit(event: Event) -> None:
+            nonlocal opening
             self._output.observe(event)
-            if not self._said_before(event):
-                screen(event)
+            if event.type == "prompt" and opening is not None:
+                self._notices |= opening
+                opening = None
+            elif event.type == "plan":
+                self._plan_text = str(event.fields.get("text") or "")
+            elif event.type == "warning" and opening is not None:
+                text = str(event.fields["text"])
+                opening.add(text)
+                if text in self._notices:
+                    return
+            screen(event)
 
         with screen.waiting:
             if self._run_id is None:
@@ -108,15 +124,6 @@ class Conversation:
                 )
         self._take_in(result, screen)
 
-    def _said_before(self, event: Event) -> bool:
-        """Whether it is a notice that was shown with an earlier message."""
-        if event.type != "warning":
-            return False
-        text = str(event.fields["text"])
-        known = text in self._notices
-        self._notices.add(text)
-        return known
-
     @property
     def _limits(self) -> dict[str, Any]:
         """Settings that hold for each message anew, or that the record may not hold."""
@@ -127,6 +134,7 @@ class Conversation:
         page = self._output.terminal
         fields, before = result.fields(), self._result.fields() if self._result is not None else {}
         self._run_id = self._run_id or result.run_id
+        self._screen = screen if self._run_id is not None else None
         self._result = result
         # What cannot be made smaller now will not be asked for again.
         self._compact = self._compact and bool(fields["context"] and fields["context"]["compactions"])
@@ -166,7 +174,10 @@ class Conversation:
         self._output.terminal.block("Anything else goes to the model. Ctrl-C stops it.", indent="  ")
 
     def _cost(self) -> None:
-        result = {"usage": self._usage_fields()}
+        result = {
+            "usage": self._usage_fields(),
+            "model": self._result.fields()["model"] if self._result is not None else None,
+        }
         for heading, text in lines.summary_rows(result):
             self._output.terminal.block(text, indent=f"  {heading:<9}", hang=" " * 11)
 
@@ -177,12 +188,20 @@ class Conversation:
 
     def _plan(self) -> None:
         plan = self._result.fields()["plan"] if self._result is not None else None
-        if not plan:
+        if not (plan or self._plan_text):
             self._output.terminal.line("There is no plan.")
+        if self._plan_text:
+            self._output.terminal.block(self._plan_text, indent="  ")
         for task in plan or []:
             self._output.terminal.block(
                 one_line(str(task["title"])), indent=f"  {task['status']:<8}", hang=" " * 10
             )
+
+    def leave(self) -> None:
+        """Say how to come back, where somebody sees it."""
+        page = self._output.terminal
+        if page.live and self._run_id is not None and self._result is not None:
+            show_next(page, {**self._result.fields(), "run_id": self._run_id})
 
     def _shorten(self) -> None:
         self._compact = True
@@ -217,10 +236,12 @@ def converse(conversation: Conversation, read: ReadLine, terminal: Terminal, mes
         try:
             line, message = (read() if message is None else message), None
             if line is None or not conversation.hear(line):
+                conversation.leave()
                 return conversation.exit_code
             stopped = False
         except KeyboardInterrupt:
             if not interruption.go_on() or stopped:
+                conversation.leave()
                 return 130
             terminal.block("Ctrl-C again, Ctrl-D or /exit leaves.", style="dim")
             stopped = True

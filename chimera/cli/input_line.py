@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import select
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from chimera.cli.output import Output
+from chimera.cli.terminal import Terminal
 from chimera.overriding import override
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ PROMPT = "> "
 HISTORY = "chat_history"
 """File in the state directory: what was typed, without known secrets."""
 _MOST_HISTORY_BYTES = 1_000_000
+_PASTE_PAUSE_S = 0.02
+"""Nobody types a line in it."""
 
 
 def line_reader(output: Output, home: Path, commands: Mapping[str, str]) -> ReadLine:
@@ -34,18 +38,49 @@ def line_reader(output: Output, home: Path, commands: Mapping[str, str]) -> Read
     if sys.stdin.isatty() and output.terminal.coloured:
         with suppress(ImportError):
             return _edited(output, home, commands)
-    return lambda: _plain(output)
+    return PlainLines(output.terminal, sys.stdin, commands).read
 
 
-def _plain(output: Output) -> str | None:
-    if not sys.stdin.isatty():
-        return sys.stdin.readline() or None
-    try:
-        with output.terminal.question(PROMPT):
-            return sys.stdin.readline() or None
-    except KeyboardInterrupt:
-        output.terminal.line("")
-        raise
+class PlainLines:
+    """Lines as they come. On a terminal, those that come at once are one message: they were pasted, or typed ahead.
+
+    Args:
+        terminal: shows the prompt.
+        stdin: where they come from.
+        commands: each a line of its own.
+    """
+
+    def __init__(self, terminal: Terminal, stdin: TextIO, commands: Collection[str]) -> None:
+        self._terminal = terminal
+        self._stdin = stdin
+        self._commands = commands
+        self._ahead: list[str] = []
+        """Commands that came right behind a message."""
+
+    def read(self) -> str | None:
+        """The next line; None at the end of the input."""
+        if not self._stdin.isatty():
+            return self._stdin.readline() or None
+        if self._ahead:
+            return self._ahead.pop()
+        try:
+            with self._terminal.question(PROMPT):
+                line = self._stdin.readline()
+        except KeyboardInterrupt:
+            self._terminal.line("")
+            raise
+        while line and line.strip() not in self._commands and self._more():
+            following = self._stdin.readline()
+            if not following:
+                break
+            if following.strip() in self._commands:
+                self._ahead.append(following)
+                break
+            line += following
+        return line or None
+
+    def _more(self) -> bool:
+        return bool(select.select([self._stdin], [], [], _PASTE_PAUSE_S)[0])
 
 
 def _edited(output: Output, home: Path, commands: Mapping[str, str]) -> ReadLine:

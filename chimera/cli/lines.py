@@ -36,6 +36,11 @@ def cost_text(usd: float | None) -> str:
     return f"${usd:,.2f}" if usd >= 1 or usd == 0 else f"${max(usd, 0.0001):.4f}"
 
 
+def cost_of(usd: float | None, model: object) -> float | None:
+    """A price in US dollars; None where it is unknown. A script costs nothing."""
+    return 0.0 if usd is None and str(model).partition(":")[0] == "scripted" else usd
+
+
 def duration_text(milliseconds: int) -> str:
     """`340 ms`, `2.1 s`, `3 min 5 s`."""
     if milliseconds < 1_000:
@@ -216,7 +221,7 @@ def summary_rows(result: Fields, verification: Fields | None = None) -> Iterator
     usage, context = result.get("usage"), result.get("context")
     if usage:
         yield "tokens", _usage_text(usage)
-        yield "cost", cost_text(usage.get("cost_usd"))
+        yield "cost", cost_text(cost_of(usage.get("cost_usd"), result.get("model")))
     if context:
         yield "context", _context_text(context)
 

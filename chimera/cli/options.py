@@ -11,7 +11,15 @@ from typer.core import TyperCommand, TyperGroup
 
 from chimera.cli.examples import write_examples
 from chimera.cli.output import OutputFormat
-from chimera.config import FIELD_NAMES, AdapterName, ToolProtocolChoice, parse_model_options
+from chimera.config import (
+    FIELD_NAMES,
+    AdapterName,
+    CompactionMode,
+    Mode,
+    SandboxLevel,
+    ToolProtocolChoice,
+    parse_model_options,
+)
 from chimera.overriding import override
 
 if TYPE_CHECKING:
@@ -19,6 +27,9 @@ if TYPE_CHECKING:
 
 MODEL, CONTEXT, LIMITS, SAFETY, TOOLS, OUTPUT = "Model", "Context", "Limits", "Safety", "Tools", "Output"
 
+Workspace = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="The folder to work in [the current one].")
+]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -39,6 +50,14 @@ Adapter = Annotated[
         help="What speaks to the provider [auto: direct, or litellm where it must].", rich_help_panel=MODEL
     ),
 ]
+ModelOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="Passed to the provider (temperature=0); repeatable.",
+        rich_help_panel=MODEL,
+    ),
+]
 Window = Annotated[
     int | None,
     typer.Option(
@@ -53,6 +72,40 @@ Trigger = Annotated[
     float | None,
     typer.Option(
         metavar="SHARE", help="Share of the budget at which to compact [0.8].", rich_help_panel=CONTEXT
+    ),
+]
+KeepTurns = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Newest turns a compaction keeps as they are [6].", rich_help_panel=CONTEXT
+    ),
+]
+Compaction = Annotated[
+    CompactionMode | None,
+    typer.Option(help="How old turns are shortened [note].", rich_help_panel=CONTEXT),
+]
+ModeOption = Annotated[
+    Mode | None,
+    typer.Option(help="What needs your yes [ask on a terminal, else auto].", rich_help_panel=SAFETY),
+]
+Sandbox = Annotated[
+    SandboxLevel | None,
+    typer.Option(help="What commands may write [workspace-write].", rich_help_panel=SAFETY),
+]
+AllowNet = Annotated[
+    bool | None,
+    typer.Option("--allow-net/--no-net", help="Commands may use the network.", rich_help_panel=SAFETY),
+]
+AllowGitWrite = Annotated[
+    bool | None,
+    typer.Option("--allow-git-write/--no-git-write", help="Commands may commit.", rich_help_panel=SAFETY),
+]
+AllowSecretFiles = Annotated[
+    bool | None,
+    typer.Option(
+        "--allow-secret-files/--no-secret-files",
+        help="Commands may read ignored .env, *.pem and the like.",
+        rich_help_panel=SAFETY,
     ),
 ]
 Verify = Annotated[str | None, typer.Option(metavar="COMMAND", help="Must succeed before an answer counts.")]

@@ -28,20 +28,23 @@ class Screen:
     Args:
         terminal: where to.
         verbose: with the parts of compactions and the end of every output.
-        introduced: model, window and place of the run have been shown.
+        earlier: what showed the run until now; model, window and place are not shown again, and its counts go on.
     """
 
-    def __init__(self, terminal: Terminal, *, verbose: bool = False, introduced: bool = False) -> None:
+    def __init__(self, terminal: Terminal, *, verbose: bool = False, earlier: Screen | None = None) -> None:
         self._terminal = terminal
         self._verbose = verbose
-        self._introduced = introduced
+        self._introduced = earlier is not None
         self.answer_shown = False
         """The text of the last reply without calls is on the screen."""
+        self._model = ""
         self._budget = 1
         self._floor = 0
         self._prompt = 0
-        self._compactions = 0
-        self._cost: float | None = 0.0
+        self.compactions: int = earlier.compactions if earlier is not None else 0
+        """Of the run so far."""
+        self.cost: float | None = earlier.cost if earlier is not None else 0.0
+        """In US dollars, of the run so far; None where it is unknown."""
         self._held = ""
         self._streamed = False
         self._asked: dict[str, tuple[str, str]] = {}
@@ -70,6 +73,7 @@ class Screen:
 
     def _run_started(self, fields: Fields) -> None:
         self._budget, self._floor = fields["budget"], fields["floor"]["total"]
+        self._model = str(fields["model"])
         if self._introduced:
             return
         self._terminal.line((f"chimera {fields.get('version', '')} · {one_line(fields['model'])}", "bold"))
@@ -118,16 +122,16 @@ class Screen:
             if calls:
                 self._reply(content)
         self._streamed = False
-        cost = usage.get("cost_usd")
-        self._cost = None if cost is None or self._cost is None else self._cost + cost
+        cost = lines.cost_of(usage.get("cost_usd"), self._model)
+        self.cost = None if cost is None or self.cost is None else self.cost + cost
         step = lines.Step(
             number=fields["step"],
             prompt=self._prompt,
             budget=self._budget,
             floor=self._floor,
-            compactions=self._compactions,
+            compactions=self.compactions,
             usage=usage,
-            cost_usd=self._cost,
+            cost_usd=self.cost,
         )
         self._terminal.line((step.line(self._terminal.columns), "cyan"))
 
@@ -173,7 +177,7 @@ class Screen:
         self._terminal.block(f"told the model: {first}", indent=_INDENT, style="yellow")
 
     def _compaction(self, fields: Fields) -> None:
-        self._compactions += bool(fields["changed"])
+        self.compactions += bool(fields["changed"])
         show_compaction(self._terminal, fields)
         if self._verbose:
             self._terminal.block(f"after: {lines.parts_text(fields)}", indent=_INDENT, style="dim")
@@ -200,12 +204,13 @@ def show_summary(terminal: Terminal, result: Fields, verification: Fields | None
     for heading, text in lines.summary_rows(result, verification):
         terminal.block(text, indent=f"  {heading:<9}", hang=" " * 11)
     if result.get("run_id"):
-        narrow = terminal.columns is not None and terminal.columns < _COLUMNS_OF_AN_ID
-        _show_next(terminal, list(lines.next_commands(result, named=not narrow)))
+        show_next(terminal, result)
 
 
-def _show_next(terminal: Terminal, commands: Sequence[tuple[str, str]]) -> None:
+def show_next(terminal: Terminal, result: Fields) -> None:
     """Commands as one may copy them: never broken, and explained where there is room."""
+    narrow = terminal.columns is not None and terminal.columns < _COLUMNS_OF_AN_ID
+    commands = list(lines.next_commands(result, named=not narrow))
     widest = max(width(command) for command, _ in commands)
     for number, (command, effect) in enumerate(commands):
         line = f"  {'next' if number == 0 else '':<9}{command:<{widest}}"

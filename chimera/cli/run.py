@@ -13,9 +13,8 @@ import typer
 
 from chimera import interruption
 from chimera.cli import options
-from chimera.cli.options import CONTEXT, LIMITS, MODEL, SAFETY
+from chimera.cli.options import LIMITS
 from chimera.cli.output import Output, with_next_command
-from chimera.config import CompactionMode, Mode, SandboxLevel
 from chimera.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,34 +34,17 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         str | None,
         typer.Option("--file", "-f", metavar="FILE", help="Read the task from a file; - is standard input."),
     ] = None,
-    workspace: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder to work in [the current one].")
-    ] = None,
+    workspace: options.Workspace = None,
     verify: options.Verify = None,
     model: options.Model = None,
     api_base: options.ApiBase = None,
     adapter: options.Adapter = None,
-    model_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Passed to the provider (temperature=0); repeatable.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
+    model_option: options.ModelOption = None,
     window: options.Window = None,
     budget_fraction: options.BudgetFraction = None,
     trigger: options.Trigger = None,
-    keep_turns: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Newest turns a compaction keeps as they are [6].", rich_help_panel=CONTEXT
-        ),
-    ] = None,
-    compaction: Annotated[
-        CompactionMode | None,
-        typer.Option(help="How old turns are shortened [note].", rich_help_panel=CONTEXT),
-    ] = None,
+    keep_turns: options.KeepTurns = None,
+    compaction: options.Compaction = None,
     max_steps: Annotated[
         int | None, typer.Option(metavar="N", help="Model calls at most [50].", rich_help_panel=LIMITS)
     ] = None,
@@ -72,30 +54,11 @@ def run(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     max_seconds: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Stop after this time.", rich_help_panel=LIMITS)
     ] = None,
-    mode: Annotated[
-        Mode | None,
-        typer.Option(help="What needs your yes [ask on a terminal, else auto].", rich_help_panel=SAFETY),
-    ] = None,
-    sandbox: Annotated[
-        SandboxLevel | None,
-        typer.Option(help="What commands may write [workspace-write].", rich_help_panel=SAFETY),
-    ] = None,
-    allow_net: Annotated[
-        bool | None,
-        typer.Option("--allow-net/--no-net", help="Commands may use the network.", rich_help_panel=SAFETY),
-    ] = None,
-    allow_git_write: Annotated[
-        bool | None,
-        typer.Option("--allow-git-write/--no-git-write", help="Commands may commit.", rich_help_panel=SAFETY),
-    ] = None,
-    allow_secret_files: Annotated[
-        bool | None,
-        typer.Option(
-            "--allow-secret-files/--no-secret-files",
-            help="Commands may read ignored .env, *.pem and the like.",
-            rich_help_panel=SAFETY,
-        ),
-    ] = None,
+    mode: options.ModeOption = None,
+    sandbox: options.Sandbox = None,
+    allow_net: options.AllowNet = None,
+    allow_git_write: options.AllowGitWrite = None,
+    allow_secret_files: options.AllowSecretFiles = None,
     tools: options.Tools = None,
     compact_schemas: options.CompactSchemas = None,
     tool_protocol: options.ToolProtocol = None,

@@ -153,7 +153,7 @@ def _tokens(run: RecordedRun, steps: Sequence[RecordedStep]) -> str:
         " The provider counted none of them: the numbers are chimera's estimate." if total.estimated else ""
     )
     return (
-        f"<p>Cost: {plain(lines.cost_text(total.cost_usd))}.{about}</p>"
+        f"<p>Cost: {plain(lines.cost_text(lines.cost_of(total.cost_usd, run.started.get('model'))))}.{about}</p>"
         f'<div class="plots"><div><h3>By part, all requests</h3>{by_part[0]}</div>'
         f"<div><h3>By part, largest request</h3>{by_part[1]}</div>"
         f"<div><h3>By class, as charged</h3>{by_class}</div></div>"

@@ -139,7 +139,10 @@ def _show_step(page: Terminal, run: RecordedRun, step: RecordedStep, so_far: Seq
 def _step_text(
     run: RecordedRun, step: RecordedStep, so_far: Sequence[RecordedStep], columns: int | None
 ) -> str:
-    costs = [s.completion.get("usage", {}).get("cost_usd") for s in so_far if s.completion]
+    model = run.started.get("model")
+    costs = [
+        lines.cost_of(s.completion.get("usage", {}).get("cost_usd"), model) for s in so_far if s.completion
+    ]
     known = [cost for cost in costs if cost is not None]
     return lines.Step(
         number=step.number,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, TextIO, TypeAlias
 
-from chimera.cli.cells import Flow, escaped, fit, width, wrap
+from chimera.cli.cells import TAB, Flow, escaped, fit, width, wrap
 
 Style = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 Span: TypeAlias = str | tuple[str, Style]
@@ -58,6 +58,11 @@ class Terminal:
         except (OSError, ValueError):
             columns = 0
         return (columns or _USUAL_COLUMNS) - 1
+
+    @property
+    def asking(self) -> bool:
+        """A question of ours waits for its answer."""
+        return self._asking
 
     def line(self, *spans: Span) -> None:
         """One line, cut to the width of the terminal."""
@@ -124,7 +129,7 @@ class Terminal:
             text, style = (span, None) if isinstance(span, str) else span
             text = self._safe(text)
             if columns is not None:
-                text = fit(text, columns)
+                text = fit(text.replace("\t", TAB), columns)
                 columns -= width(text)
             parts.append(self._painted(text, style) if style else text)
         return "".join(parts).rstrip()

@@ -31,6 +31,7 @@ class Waiting:
         self._text = ""
         self._since = 0.0
         self._heard = 0.0
+        self._ticked = 0.0
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -52,6 +53,7 @@ class Waiting:
         """Wait for something from now on."""
         with self._terminal.lock:
             self._text, self._since, self._heard = text, self._clock(), 0.0
+            self._ticked = self._since
             self._terminal.transient(text)
 
     def heard(self) -> None:
@@ -65,9 +67,13 @@ class Waiting:
             self._text = ""
 
     def tick(self) -> None:
-        """Rewrite the line, unless text is arriving just now."""
+        """Rewrite the line, unless text is arriving just now. While a person is asked, the time stands still."""
         with self._terminal.lock:
             now = self._clock()
+            before, self._ticked = self._ticked, now
+            if self._terminal.asking:
+                self._since += now - before
+                return
             if not self._text or (self._heard and now - self._heard < _SILENCE_S):
                 return
             if (elapsed := now - self._since) >= 1:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chimera.cli.cells import Flow, escaped, fit, one_line, width, wrap
 
-WORDS = st.text(st.sampled_from("ab 漢é\u0301\n"), max_size=80)
+WORDS = st.text(st.sampled_from("ab 漢é\u0301\n。「"), max_size=80)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,16 @@ def test_wrapping_keeps_every_word_and_never_exceeds_the_columns(text: str, colu
     lines = wrap(text, columns)
     assert all(width(line) <= columns for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_text_without_blanks_arrives_as_it_comes_and_breaks_where_it_may() -> None:
+    flow = Flow()
+    assert flow.add("漢字を読む。「は", 80) == "漢字を読む。"
+    assert flow.add("い」", 80) == "「は"
+    assert flow.end(80) == "い」"
+    assert flow.add("see 漢字, ok", 8) + flow.end(8) == "see 漢\n字, ok"
+    assert wrap("見出し: 漢字漢字", 12) == ["見出し: 漢字", "漢字"]
+    assert wrap("漢字。漢字", 5) == ["漢", "字。", "漢字"]
 
 
 @given(text=WORDS, columns=st.integers(2, 20), cuts=st.lists(st.integers(0, 80), max_size=6))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -14,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
-from chimera.cli.conversation import Conversation, converse
+from chimera.cli.app import app
+from chimera.cli.conversation import COMMANDS, Conversation, converse
+from chimera.cli.input_line import PlainLines
 from chimera.cli.output import Output
 from chimera.cli.terminal import Terminal
 from chimera.config import process_environment
@@ -62,6 +66,55 @@ def test_each_message_goes_on_in_the_same_run_and_commands_look_at_it(
     assert "\x1b" not in ended.err
     assert ended.err.count("mode yolo") == ended.err.count("is unknown: assuming") == 1
     assert len(chimera("runs").out.splitlines()) == 1
+
+
+def test_a_conversation_takes_every_setting_that_a_run_takes() -> None:
+    commands: Any = typer.main.get_command(app)
+    run, chat = ({p.name for p in commands.commands[name].params} for name in ("run", "chat"))
+    assert run - chat == {"task", "file", "output_format", "quiet"}
+
+
+def test_a_plan_is_shown_with_its_text_and_a_notice_whenever_it_is_news(
+    repository: Path, script: Script, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = {**PLAN, "plan": "First [a], then 漢字."}
+    model = script(
+        [
+            {"unless": "Plan updated", "call": "update_plan", "arguments": plan},
+            {"error": "throttle", "retry_after_s": 0},
+            {"error": "throttle", "retry_after_s": 0},
+            {"text": "Done."},
+        ]
+    )
+    conversation = Conversation(Output.of([]), {**SETTINGS, "model": model}, None, lambda _: None)
+    for line in ("/src/app.py is broken", "/plan", "Again", "/nonsense", "/"):
+        assert conversation.hear(line)
+    shown = capsys.readouterr().err
+    assert "  First [a], then 漢字.\n  doing   Fix [x] 漢字\n" in shown
+    assert shown.count("no command /") == 2
+    assert shown.count("is unknown: assuming") == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "heard"),
+    [
+        pytest.param(
+            "one\n\n  two [x]\n漢字\n", ["one\n\n  two [x]\n漢字\n"], id="pasted text is one message"
+        ),
+        pytest.param(
+            "/diff\none\n/usr/bin\n/cost\n", ["/diff\n", "one\n/usr/bin\n", "/cost\n"], id="commands"
+        ),
+    ],
+)
+def test_lines_that_come_at_once_are_one_message(typed: str, heard: list[str]) -> None:
+    ours, theirs = pty.openpty()
+    with open(theirs, encoding="utf-8") as stdin:  # noqa: PTH123  (a descriptor)
+        reader = PlainLines(Terminal(io.StringIO(), {}), stdin, COMMANDS)
+        os.write(ours, typed.encode() + b"\x04")
+        assert [reader.read() for _ in heard] == heard
+        os.write(ours, b"\x04")
+        assert reader.read() is None
+    os.close(ours)
 
 
 def test_the_history_is_shortened_where_that_is_asked_for(

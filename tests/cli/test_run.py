@@ -42,7 +42,7 @@ def test_a_run_answers_on_standard_output_and_tells_the_rest_on_the_other(
     assert "✓ edited calc.py +1 -1" in ended.err
     assert "answered after 3 steps" in ended.err
     assert "files    calc.py +1 -1" in ended.err
-    assert "cost     unknown" in ended.err
+    assert "cost     $0.00" in ended.err
     assert "chimera show 2" in ended.err
     assert "\x1b" not in ended.err
 

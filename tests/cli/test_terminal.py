@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from chimera.cli import lines
 from chimera.cli.cells import width
 from chimera.cli.render import Screen, show_summary
 from chimera.cli.terminal import Terminal
@@ -89,6 +90,14 @@ def test_lines_of_a_terminal_are_cut_and_blocks_wrapped() -> None:
     assert all(width(line) <= 79 for line in lines)
     assert lines[0].endswith("…")
     assert len(lines) > 6
+
+
+def test_a_tab_in_a_line_takes_the_cells_that_it_is_counted_for() -> None:
+    stream = Screenful()
+    Terminal(stream, {"NO_COLOR": "1"}).line("\t" * 10 + "x" * 100)
+    (line,) = stream.getvalue().splitlines()
+    assert "\t" not in line
+    assert width(line) == 79
 
 
 def test_what_stood_in_the_line_is_wiped_without_escape_sequences() -> None:
@@ -181,6 +190,39 @@ def test_a_cost_that_becomes_unknown_stays_unknown() -> None:
     assert costs == ["$0.2500", "unknown", "unknown"]
 
 
+def test_a_script_costs_nothing() -> None:
+    stream = io.StringIO()
+    screen = Screen(Terminal(stream, {}))
+    screen(Event("run_started", {**STARTED.fields, "model": "scripted:model.yaml"}))
+    screen(completion("", calls=True))
+    assert "cost $0.00" in stream.getvalue()
+    assert (
+        dict(lines.summary_rows({"model": "scripted:model.yaml", "usage": {"input_tokens": 1}}))["cost"]
+        == "$0.00"
+    )
+    assert (
+        dict(lines.summary_rows({"model": "openai/scripted", "usage": {"input_tokens": 1}}))["cost"]
+        == "unknown"
+    )
+
+
+def test_counts_of_a_run_go_on_with_its_next_message() -> None:
+    stream = io.StringIO()
+    terminal = Terminal(stream, {})
+    earlier = None
+    for _ in range(2):
+        screen = Screen(terminal, earlier=earlier)
+        screen(STARTED)
+        screen(Event("compaction", {"changed": True, "before": 2, "after": 1}))
+        event = completion("", calls=True)
+        screen(Event("completion", {**event.fields, "usage": {**event.fields["usage"], "cost_usd": 0.25}}))
+        earlier = screen
+    (last,) = stream.getvalue().splitlines()[-1:]
+    assert "2 compactions" in last
+    assert "cost $0.5000" in last
+    assert stream.getvalue().count("mode auto") == 1
+
+
 def test_verbose_shows_the_end_of_an_output_and_the_parts_of_a_compaction() -> None:
     stream = io.StringIO()
     screen = Screen(Terminal(stream, {}), verbose=True)
@@ -265,8 +307,9 @@ def test_nothing_is_counted_behind_a_question(stream: io.StringIO) -> None:
         clock.now += 9
         waiting.tick()
     assert stream.getvalue() == "Well? "
+    clock.now += 5
     waiting.tick()
-    assert ("9 s · waiting" in stream.getvalue()) is stream.isatty()
+    assert ("5 s · waiting" in stream.getvalue()) is stream.isatty()
 
 
 def test_the_line_is_rewritten_by_itself_while_the_context_lasts() -> None:
