@@ -31,7 +31,7 @@ from chimera.record.redacted_events import RedactedEvents, redacted_result
 from chimera.record.run_directory import RunDirectory, new_run_id
 from chimera.record.token_counts import TokenCounts
 from chimera.recording import Recording, read_recording
-from chimera.tools.approval import Ask
+from chimera.tools.approval import Ask, TimedAsk
 from chimera.tools.base import Tool, ToolSet
 from chimera.tools.default import default_tools
 from chimera.tools.foreign import Imported
@@ -257,12 +257,13 @@ class Session:
     ) -> Agent:
         known = KnownFiles()
         tools = default_tools(self.workspace, self.runner, known=known)
+        ask = TimedAsk(self.ask) if self.ask else None
         return Agent(
             model=self.model,
             tools=ToolSet(
                 choose_tools((*tools, *self.imported.tools), self.config),
                 approve=watched_approval(
-                    checkpoints, self.emit, self.mode, ask=self.ask, workspace=self.workspace
+                    checkpoints, self.emit, self.mode, ask=ask, workspace=self.workspace
                 ),
                 redactor=self.record.redactor,
             ),
@@ -281,6 +282,7 @@ class Session:
             protocols=choose_protocols(self.config, takes_tools=getattr(self.model, "takes_tools", None)),
             emit=lambda event: self._pass_on(event, quoted, checkpoints, notices),
             compactor=self.compactor,
+            waited=lambda: ask.waited_s if ask else 0.0,
         )
 
     def _verify(self, tools: tuple[Tool, ...], checkpoints: Checkpoints) -> Verify | None:

@@ -64,6 +64,8 @@ class Agent:
     """How calls travel; each later one is the way out where the one before does not work."""
     emit: Emit = lambda event: None
     clock: Callable[[], float] = time.monotonic
+    waited: Callable[[], float] = lambda: 0.0
+    """Seconds in which a person was asked, until now: no part of what a call took."""
     counter: TokenCounter = field(default_factory=TokenCounter)
     compactor: Compactor = compact
     """How the history is shrunk; another one only to compare."""
@@ -254,7 +256,7 @@ class Agent:
 
     def _timed(self, state: RunState, call: ToolCall, run: Callable[[], ToolOutput]) -> ToolOutput:
         """Run something that has an output, and record the output: inline, or by name where it is long."""
-        start = self.clock()
+        start = self.clock() - self.waited()
         try:
             output = run()
         except KeyboardInterrupt:
@@ -263,7 +265,7 @@ class Agent:
                 about = {"step": state.steps, "id": call.id, "name": call.name}
                 self._emit("tool_interrupted", **about, bytes=size, output_file=name)
             raise
-        duration_ms = round((self.clock() - start) * 1000)
+        duration_ms = round((self.clock() - self.waited() - start) * 1000)
         size = output.size if output.size is not None else len(output.text.encode())
         output = replace(output, size=size)
         where: dict[str, Any] = {"output": output.text}

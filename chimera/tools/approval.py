@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,29 @@ class Denial:
 
 Ask = Callable[[Tool, Mapping[str, Any]], bool | Denial]
 """Shows a call to a person and returns whether it may run. The path of a file is the one that a link leads to."""
+
+
+class TimedAsk:
+    """Asks, and knows how long answers took: that time is the person's, not the call's.
+
+    Args:
+        ask: who is asked.
+        clock: in seconds.
+    """
+
+    def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._clock = clock
+        self.waited_s = 0.0
+        """Seconds until now."""
+
+    def __call__(self, tool: Tool, arguments: Mapping[str, Any]) -> bool | Denial:
+        start = self._clock()
+        try:
+            return self._ask(tool, arguments)
+        finally:
+            self.waited_s += self._clock() - start
+
 
 _ASKED: dict[Mode, frozenset[Effect]] = {
     "plan": frozenset(),

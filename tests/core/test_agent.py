@@ -56,6 +56,17 @@ def test_the_time_limit_is_checked_before_a_call(bench: Bench) -> None:
     assert 0 < len(bench.requests) < 10
 
 
+def test_the_time_of_a_call_does_not_include_what_a_person_took_to_agree(bench: Bench) -> None:
+    seconds, waited = itertools.count(step=10.0), itertools.count(step=7.0)
+    bench.run(
+        [call("read_file", path="calc.py"), text("Done.")],
+        clock=lambda: next(seconds),
+        waited=lambda: next(waited),
+    )
+    (finished,) = [event for event in bench.events if event.type == "tool_finished"]
+    assert finished.fields["duration_ms"] == 3_000
+
+
 @pytest.mark.case("E7")
 def test_a_cost_limit_stops_when_it_is_reached_and_when_the_price_is_unknown(bench: Bench) -> None:
     paid = Usage(input_tokens=1_000, output_tokens=1, cost_usd=0.4)

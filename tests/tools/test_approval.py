@@ -11,7 +11,7 @@ import pytest
 
 from chimera.config import Mode
 from chimera.errors import ToolError
-from chimera.tools.approval import Denial, approval
+from chimera.tools.approval import Denial, TimedAsk, approval
 from chimera.tools.base import Effect, Tool, ToolOutput
 from chimera.workspace.paths import Workspace
 
@@ -50,6 +50,23 @@ def test_a_person_is_asked_exactly_where_the_mode_says(mode: Mode, effect: Effec
         return
     approval(mode, yes)(tool(effect), {"x": 1})
     assert asked == ([(f"a_{effect}", {"x": 1})] if effect in ASKED[mode] else [])
+
+
+def test_how_long_answers_took_is_known() -> None:
+    now = [0.0]
+
+    def answer(tool: Tool, arguments: Mapping[str, Any]) -> bool | Denial:
+        now[0] += 20
+        if arguments:
+            raise KeyboardInterrupt
+        return Denial("no")
+
+    ask = TimedAsk(answer, clock=lambda: now[0])
+    assert ask(tool("command"), {}) == Denial("no")
+    now[0] += 5
+    with pytest.raises(KeyboardInterrupt):
+        ask(tool("command"), {"x": 1})
+    assert ask.waited_s == 40
 
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits"])
