@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import itertools
 import os
 import re
 import stat
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from chimera.record.redaction import Redactor, mark_of
+from chimera.record.redaction import Redactor, keep_secret, mark_of
 from chimera.workspace.secret_values import MIN_SECRET, PLAIN_WORD, credentials, looks_secret
 from chimera.workspace.secret_variables import is_secret_name, secret_variables
 
@@ -54,7 +53,9 @@ def make_redactor(
     addresses = {name: value for name, value in environment.items() if _ADDRESS_NAME.search(name)}
     if api_base is not None:
         addresses["api_base"] = api_base
-    secrets = {**known_secrets(environment, options, workspace), **(further or {})}
+    secrets = known_secrets(environment, options, workspace)
+    for name, value in (further or {}).items():
+        keep_secret(secrets, name, value)
     forms: dict[str, str] = {}
     for name, address in addresses.items():
         user, password = credentials(address)
@@ -79,9 +80,8 @@ def known_secrets(
     found = {name: value for name, value in environment.items() if value in values}
     found |= dict(_option_secrets(options or {}))
     for name, value in () if workspace is None else _env_file_values(workspace):
-        if value not in found.values() and len(found) < _MOST_SECRETS:
-            names = itertools.chain((name,), (f"{name}_{number}" for number in itertools.count(2)))
-            found[next(free for free in names if free not in found)] = value
+        if len(found) < _MOST_SECRETS:
+            keep_secret(found, name, value)
     return found
 
 

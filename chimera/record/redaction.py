@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import codecs
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -186,6 +187,13 @@ class TextStream:
 def marks_in(text: str) -> list[str]:
     """The marks in `text` that look like one of a redactor, each as often as it is there."""
     return _MARK.findall(text) if "[redacted:" in text else []
+
+
+def keep_secret(found: dict[str, str], name: str, value: str) -> None:
+    """Keep a value under its name, or under a free one like it: no secret takes the place of another."""
+    if value not in found.values():
+        names = itertools.chain((name,), (f"{name}_{number}" for number in itertools.count(2)))
+        found[next(free for free in names if free not in found)] = value
 
 
 def mark_of(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -78,8 +79,10 @@ def tool_name(server: str, name: str, taken: Collection[str]) -> str:
     full = f"{server}{GROUP_SEPARATOR}{re.sub(r'[^A-Za-z0-9_-]+', '_', name) or 'tool'}"
     if len(full) <= MOST_NAME and full not in taken:
         return full
-    mark = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_MARK]
-    return f"{full[: MOST_NAME - _MARK - 1]}_{mark}"
+    told_apart = (f"{name}{number or ''}".encode("utf-8", "replace") for number in itertools.count())
+    marks = (hashlib.sha256(text).hexdigest()[:_MARK] for text in told_apart)
+    stem = full[: MOST_NAME - _MARK - 1]
+    return next(made for mark in marks if (made := f"{stem}_{mark}") not in taken)
 
 
 def schema_check(parameters: Mapping[str, Any]) -> Check:
@@ -221,9 +224,13 @@ def parsed_json(text: str, what: str) -> Any:
         ConfigError: it is none.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as fault:
         raise ConfigError(f"{what} is not JSON: {fault}") from fault
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number in JSON")
 
 
 def check_known(names: Collection[str], known: Collection[str], where: str) -> None:

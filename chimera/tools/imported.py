@@ -9,6 +9,7 @@ from pathlib import Path
 from chimera.config import Config
 from chimera.core.tokens import GROUP_SEPARATOR
 from chimera.errors import ConfigError
+from chimera.record.redaction import keep_secret
 from chimera.tools.foreign import Deadline, Imported
 
 
@@ -54,12 +55,15 @@ def _together(parts: list[Imported], deadline: Deadline) -> Imported:
         raise ConfigError(
             f"an MCP server and the OpenAPI description both bring a tool named {doubled[0]!r}: rename the server or the file"
         )
+    secrets: dict[str, str] = {}
+    for name, value in ((n, v) for part in parts for n, v in part.secrets.items()):
+        keep_secret(secrets, name, value)
     servers = ", ".join(dict.fromkeys(name.partition(GROUP_SEPARATOR)[0] for name in names))
     said = [f"Imported tools act outside the sandbox: {len(names)} of {servers}."] if names else []
     return Imported(
         tools=tuple(tools),
         notices=(*said, *(notice for part in parts for notice in part.notices)),
-        secrets={name: value for part in parts for name, value in part.secrets.items()},
+        secrets=secrets,
         deadline=deadline,
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
@@ -17,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from chimera import __version__
 from chimera.core.outputs import ToolOutput
 from chimera.errors import ConfigError, ToolError
-from chimera.record.redaction import Redactor
+from chimera.record.redaction import Redactor, keep_secret
 from chimera.tools.base import Tool, failed
 from chimera.tools.foreign import Deadline, Imported, schema_check, tool_name
 from chimera.tools.mcp_file import Program, ServerEntry, read_mcp_file
-from chimera.tools.server_program import ServerProgram
+from chimera.tools.server_program import MOST_MESSAGE, ServerProgram
 from chimera.tools.wording import one_line, size_text
 from chimera.workspace.environment import child_environment
 from chimera.workspace.terminal_text import escaped, plain_text
@@ -69,7 +70,9 @@ def mcp_tools(
     for name in ("mcp", "client"):
         # Without a handler of ours Python would print its warnings, with text of the server in them.
         logging.getLogger(name).addHandler(logging.NullHandler())
-    secrets = {name: value for entry in entries for name, value in entry.secrets.items()}
+    secrets: dict[str, str] = {}
+    for name, value in ((n, v) for entry in entries for n, v in entry.secrets):
+        keep_secret(secrets, name, value)
     with ExitStack() as programs, start_blocking_portal(name="mcp") as portal, ExitStack() as stack:
         servers: list[_Server] = []
         # All are asked to end before the first is waited for.
@@ -103,7 +106,7 @@ def _listed(servers: Sequence[_Server]) -> tuple[tuple[Tool, ...], tuple[str, ..
                 )
             )
         for tool in offered:
-            if tool.input_schema.get("type") != "object":
+            if not _is_object(tool.input_schema):
                 notices.append(
                     f"The tool {tool.name!r} of {server.entry.name} is left out: its schema is no object."
                 )
@@ -111,6 +114,11 @@ def _listed(servers: Sequence[_Server]) -> tuple[tuple[Tool, ...], tuple[str, ..
             made = server.tool(tool, tool_name(server.entry.name, tool.name, tools))
             tools[made.name] = made
     return tuple(tools.values()), tuple(map(escaped, notices))
+
+
+def _is_object(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema is one of arguments by name: what providers take."""
+    return schema.get("type") == "object" and isinstance(schema.get("properties", {}), dict)
 
 
 class _Server:
@@ -175,9 +183,11 @@ class _Server:
         """
         tools: list[mcp_types.Tool] = []
         cursor: str | None = None
+        ends_at = time.monotonic() + self._start_s
         try:
             for _ in range(_MOST_PAGES):
-                page = self._ask(partial(self._connected.list_tools, cursor=cursor), self._start_s)
+                listing = partial(self._connected.list_tools, cursor=cursor)
+                page = self._ask(listing, max(0.0, ends_at - time.monotonic()))
                 tools += page.tools
                 cursor = page.next_cursor
                 if cursor is None:
@@ -195,8 +205,10 @@ class _Server:
 
         return Tool(
             name=name,
-            description=escaped(advertised.description or advertised.title or advertised.name),
-            parameters={"properties": {}, **advertised.input_schema},
+            description=escaped(
+                self._redactor.text(advertised.description or advertised.title or advertised.name)
+            ),
+            parameters=self._redactor.value({"properties": {}, **advertised.input_schema}),
             effect="foreign_read" if hints is not None and hints.read_only_hint else "foreign",
             run=run,
             check=schema_check(advertised.input_schema),
@@ -251,13 +263,14 @@ class _Server:
         async with AsyncExitStack() as stack:
             transport: Any
             if self._program is None:
-                import httpx2
+                from chimera.tools.server_endpoint import endpoint_client
 
                 assert not isinstance(self.entry.place, Program)
-                timeout = httpx2.Timeout(30.0, read=self.entry.timeout_s)
-                http = httpx2.AsyncClient(headers=dict(self.entry.place.headers), timeout=timeout)
+                http = endpoint_client(self.entry.place, self.entry.timeout_s)
                 await stack.enter_async_context(http)
-                transport = streamable_http_client(self.entry.place.url, http_client=http)
+                transport = streamable_http_client(
+                    self.entry.place.url, http_client=http, max_sse_event_size=MOST_MESSAGE
+                )
             else:
                 command, *arguments = self._program.command_line()
                 parameters = StdioServerParameters(

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from chimera.errors import ConfigError
 from chimera.home import expanded
+from chimera.record.known_secrets import without_credentials
 from chimera.tools.foreign import check_known, named_file, parsed_json, server_name
 from chimera.workspace.secret_variables import is_secret_name
 
@@ -24,6 +25,7 @@ _COMMON = {"type", "tools", "exclude_tools", "timeout", "disabled"}
 _STDIO = {"command", "args", "env", "cwd"}
 _HTTP = {"url", "headers"}
 _TYPES = {"stdio": _STDIO, "http": _HTTP, "streamable-http": _HTTP, "streamable_http": _HTTP}
+_AUTHENTICATION = frozenset({"authorization", "proxy-authorization"})
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -46,6 +48,10 @@ class Endpoint:
     url: str
     headers: Mapping[str, str]
 
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).netloc
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEntry:
@@ -66,16 +72,25 @@ class ServerEntry:
         return wanted and not any(fnmatchcase(tool, pattern) for pattern in self.exclude_tools)
 
     @property
-    def secrets(self) -> dict[str, str]:
-        """What the file gives the server and nobody else should see."""
+    def secrets(self) -> tuple[tuple[str, str], ...]:
+        """What the file gives the server and nobody else should see: names, which may come twice, and values."""
         if isinstance(self.place, Program):
-            return {n: v for n, v in self.place.environment.items() if is_secret_name(n)}
-        # Whatever a header holds that is not public knowledge; a key comes behind the name of its scheme.
-        return {
-            name: value.rpartition(" ")[2]
+            return tuple((n, v) for n, v in self.place.environment.items() if is_secret_name(n))
+        headers = [
+            (name, part)
             for name, value in self.place.headers.items()
-            if is_secret_name(name.replace("-", "_")) or name.lower() == "authorization"
-        }
+            if is_secret_name(name.replace("-", "_")) or name.lower() in _AUTHENTICATION
+            for part in _secret_parts(name, value)
+        ]
+        query = parse_qsl(urlsplit(self.place.url).query)
+        return (*headers, *((n, v) for n, v in query if is_secret_name(n.replace("-", "_"))))
+
+
+def _secret_parts(name: str, value: str) -> tuple[str, ...]:
+    """What of a header is not public knowledge: a key behind the name of its scheme, the values of cookies."""
+    if name.lower() == "cookie":
+        return tuple(pair.partition("=")[2].strip() for pair in value.split(";"))
+    return (value.rpartition(" ")[2],)
 
 
 def read_mcp_file(path: Path, environment: Mapping[str, str]) -> tuple[ServerEntry, ...]:
@@ -138,9 +153,9 @@ def _program(fields: _Fields, folder: Path) -> Program:
 def _endpoint(fields: _Fields) -> Endpoint:
     url = fields.text("url")
     parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
+    if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
         raise ConfigError(
-            f"{fields.where} has the url {url!r}; it must begin with http:// or https:// and a host"
+            f"{fields.where} has the url {without_credentials(url)!r}; it must begin with http:// or https:// and a host"
         )
     return Endpoint(url=url, headers=fields.mapping("headers"))
 

@@ -18,16 +18,50 @@ from chimera.workspace.programs import DEFAULT_PATH, find_program
 
 _KEPT_BYTES = 4096
 _MOST_WAIT_S = 5.0
-# The kernel ends the server with the thread that started it, so also where chimera is killed (PR_SET_PDEATHSIG, SIGTERM).
+MOST_MESSAGE = 16_000_000
+"""Bytes of a message from a server. Twice of what an imported operation may answer; a model is shown far less."""
+# Stands between the server and the SDK, which reads lines of any length. The kernel ends it with the thread that started it,
+# and the server with it, so also where chimera is killed (PR_SET_PDEATHSIG, SIGKILL and SIGTERM).
 _LAUNCHER = """\
-import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
-if os.getppid() != int(sys.argv[1]):
-    sys.exit(1)
+import os, signal, sys
+def end_with(parent, by):
+    if sys.platform == "linux":
+        import ctypes
+        ctypes.CDLL(None).prctl(1, by, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+end_with(int(sys.argv[1]), 9)
+most, line, launcher = int(sys.argv[2]), sys.argv[3:], os.getpid()
+reading, writing = os.pipe()
+server = os.fork()
+if server == 0:
+    end_with(launcher, 15)
+    os.dup2(writing, 1)
+    try:
+        os.execv(line[0], line)
+    except OSError as fault:
+        os.write(2, f"{line[0]}: {fault.strerror}".encode())
+    os._exit(127)
+# The group of both is asked to end: the server decides when that is.
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.close(writing)
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+length = 0
 try:
-    os.execv(sys.argv[2], sys.argv[2:])
-except OSError as fault:
-    sys.exit(f"{sys.argv[2]}: {fault.strerror}")
+    while piece := os.read(reading, 65536):
+        ends = piece.find(b"\\n"), piece.rfind(b"\\n")
+        if length + (len(piece) if ends[0] < 0 else ends[0]) > most:
+            os.write(2, f"chimera ended it: a message of more than {most:,} bytes".encode())
+            os.kill(server, 9)
+            break
+        length = length + len(piece) if ends[1] < 0 else len(piece) - ends[1] - 1
+        while piece:
+            piece = piece[os.write(1, piece):]
+except OSError:
+    os.kill(server, 15)
+os.close(1)
+os.close(reading)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(server, 0)[1]) & 255)
 """
 
 
@@ -84,10 +118,8 @@ class ServerProgram:
 
     def command_line(self) -> list[str]:
         """What to start."""
-        line = [str(self.executable), *self.arguments]
-        if sys.platform != "linux":
-            return line
-        return [os.path.realpath(sys.executable), "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *line]
+        python = [os.path.realpath(sys.executable), "-I", "-S", "-c", _LAUNCHER]
+        return [*python, str(os.getpid()), str(MOST_MESSAGE), str(self.executable), *self.arguments]
 
     def last_words(self) -> str:
         """The end of what it wrote to standard error."""

@@ -350,3 +350,9 @@ def test_a_long_password_of_an_address_is_known_by_itself() -> None:
 def test_a_key_in_place_of_a_user_is_known_by_itself() -> None:
     redactor = make_redactor({}, api_base="https://a-k3y-of-mine@h/v1")
     assert redactor.text("a-k3y-of-mine") == "[redacted:api_base]"
+
+
+def test_a_secret_of_somebody_else_takes_no_name_away() -> None:
+    mine, theirs = "tok-mine-4815162342", "tok-theirs-1618033988"
+    clean = make_redactor({"API_TOKEN": mine}, further={"API_TOKEN": theirs}).text(f"{mine} and {theirs}")
+    assert clean == "[redacted:API_TOKEN] and [redacted:API_TOKEN_2]"

@@ -1,7 +1,7 @@
 """An MCP server on standard input and output, in the standard library alone so that it starts at once.
 
 Its tools do what the tests need: echo, tell the environment, fail, hang, die. With `stubborn` as argument it survives the
-end of its input.
+end of its input, with `wordy` it answers a call with a message that does not end, with `hostile` its tools are odd.
 """
 
 import json
@@ -24,7 +24,11 @@ TOOLS: list[dict[str, Any]] = [
         },
         "annotations": {"readOnlyHint": True},
     },
-    {"name": "environment", "description": "Tell the variables.", "inputSchema": EMPTY},
+    {
+        "name": "environment",
+        "description": f"Tell the variables, {os.environ.get('TRACKER_TOKEN', 'or none')} too.",  # noqa: TID251
+        "inputSchema": EMPTY,
+    },
     {"name": "fail", "description": "Fail.", "inputSchema": EMPTY},
     {"name": "refuse", "description": "Refuse.", "inputSchema": EMPTY},
     {"name": "hang", "description": "Never answer.", "inputSchema": EMPTY},
@@ -32,8 +36,16 @@ TOOLS: list[dict[str, Any]] = [
     {"name": "draw a.picture", "description": "Draw\x1b[31m.", "inputSchema": EMPTY},
 ]
 
+HOSTILE = [
+    *({"name": "same", "description": word, "inputSchema": EMPTY} for word in ("first", "second", "third")),
+    {"name": "odd", "inputSchema": {"type": "object", "properties": None}},
+    {"name": "shell", "inputSchema": EMPTY},
+]
+
 
 def called(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+    while sys.argv[1:] == ["wordy"]:
+        sys.stdout.write("x" * 65_536)
     if name == "echo":
         return {"content": [{"type": "text", "text": arguments["text"] * arguments.get("again", 1)}]}
     if name == "environment":
@@ -65,7 +77,8 @@ def main() -> None:
             }
         elif method == "tools/list":
             half = int(params.get("cursor", "0"))
-            reply["result"] = {"tools": TOOLS[half : half + 4], **({} if half else {"nextCursor": "4"})}
+            shown = HOSTILE if sys.argv[1:] == ["hostile"] else TOOLS
+            reply["result"] = {"tools": shown[half : half + 4], **({} if half else {"nextCursor": "4"})}
         elif method == "tools/call" and params["name"] != "refuse":
             reply["result"] = called(params["name"], params.get("arguments", {}))
             if reply["result"] is None:

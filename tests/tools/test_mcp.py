@@ -13,17 +13,20 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from chimera.config import process_environment
 from chimera.errors import ConfigError
 from chimera.tools.base import Tool, ToolOutput, ToolSet
 from chimera.tools.foreign import Imported, tool_name
 from chimera.tools.mcp import mcp_tools
+from chimera.tools.mcp_file import read_mcp_file
 from chimera.workspace import process_table
 
 PROGRAM = Path(__file__).with_name("mcp_program.py")
@@ -161,6 +164,34 @@ def test_a_server_that_dies_takes_only_its_own_tools_with_it_and_says_its_last_w
         assert calls("strong__echo", text="a").text == "a"
 
 
+def test_a_message_without_end_ends_its_server_long_before_its_time_is_up(tmp_path: Path) -> None:
+    servers = {"wordy": program("wordy", timeout=100), "strong": program()}
+    with opened(tmp_path, servers) as imported:
+        calls = Calls(imported)
+        told = calls("wordy__echo", text="a").text
+        assert "'wordy' ended during the call" in told
+        assert "a message of more than 16,000,000 bytes" in told
+        assert calls("strong__echo", text="a").text == "a"
+
+
+def test_tools_of_one_name_are_all_there_and_what_is_no_schema_of_arguments_is_left_out(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path, {"bad": program("hostile")}) as imported:
+        assert [tool.description for tool in imported.tools] == ["first", "second", "third", "shell"]
+        assert imported.tools[-1].name == "bad__shell"
+        assert len(imported.notices) == 1
+        calls = ToolSet(imported.tools)
+        assert len(calls.names) == 4
+        assert not any(calls.run(name, "{no json").ok for name in calls.names)
+
+
+def test_what_a_server_says_of_its_tools_holds_no_secret(calls: Calls) -> None:
+    assert (
+        calls.tool("tracker__environment").description == "Tell the variables, [redacted:TRACKER_TOKEN] too."
+    )
+
+
 def test_servers_end_with_the_block_and_also_when_it_is_left_by_an_exception(tmp_path: Path) -> None:
     pids: list[int] = []
 
@@ -185,10 +216,10 @@ from chimera.tools.server_program import ServerProgram
 place = Program(command={sys.executable!r}, arguments=({str(PROGRAM)!r}, "stubborn"), environment={{}}, cwd=Path({str(tmp_path)!r}))
 with ServerProgram.of(place, {{}}, outside=Path("/nonexistent")) as program:
     server = subprocess.Popen(program.command_line(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    server.stdin.write(b'{{"id": 1, "method": "ping"}}\\n')
+    server.stdin.write(b'{{"id": 1, "method": "tools/call", "params": {{"name": "environment"}}}}\\n')
     server.stdin.flush()
-    server.stdout.readline()
-    print(server.pid, flush=True)
+    told = json.loads(server.stdout.readline())["result"]["content"][0]["text"]
+    print(json.loads(told)["pid"], flush=True)
     sys.stdin.read()
 """
     with subprocess.Popen(
@@ -246,7 +277,7 @@ def test_a_program_found_by_its_name_is_never_one_of_the_workspace(tmp_path: Pat
 
 def test_two_tools_never_share_a_name_however_they_are_called() -> None:
     taken: dict[str, None] = {}
-    for name in ["get issue", "get.issue", "x" * 80, "x" * 80 + "y", "", "日本"]:
+    for name in ["get issue", "get.issue", "x" * 80, "x" * 80 + "y", "", "日本", *["again"] * 4]:
         made = tool_name("tracker", name, taken)
         assert LEGAL.fullmatch(made)
         assert made not in taken
@@ -298,6 +329,104 @@ def test_a_server_over_http_is_shown_the_headers_of_its_file_and_its_end_is_told
         gone = calls("web__add", a=2, b=3)
         assert not gone.ok
         assert "Do without its tools" in gone.text
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_an_answer_over_http_without_end_is_bounded(tmp_path: Path, kind: str) -> None:
+    with speaking(kind) as url, opened(tmp_path, {"web": {"url": url, "timeout": 100}}) as imported:
+        told = Calls(imported)("web__echo", text="a")
+        assert not told.ok
+        assert "no answer within" not in told.text
+        assert len(told.text) < 1000
+
+
+@contextmanager
+def speaking(kind: str) -> Iterator[str]:
+    """A server over HTTP that answers calls with a message that does not end."""
+    tool = {"name": "echo", "inputSchema": {"type": "object"}}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if "id" not in request:
+                self.send_response(202)
+                self.end_headers()
+                return
+            server = {"capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+            results = {
+                "initialize": {**server, "protocolVersion": request.get("params", {}).get("protocolVersion")},
+                "tools/list": {"tools": [tool]},
+            }
+            self.send_response(200)
+            self.send_header(
+                "Content-Type", kind if request["method"] == "tools/call" else "application/json"
+            )
+            self.end_headers()
+            if request["method"] != "tools/call":
+                reply = {"jsonrpc": "2.0", "id": request["id"], "result": results.get(request["method"])}
+                if reply["result"] is None:
+                    reply = {
+                        "jsonrpc": "2.0",
+                        "id": request["id"],
+                        "error": {"code": -32601, "message": "no"},
+                    }
+                self.wfile.write(json.dumps(reply).encode())
+                return
+            with suppress(OSError):
+                self.wfile.write(b"data: " if kind == "text/event-stream" else b'"')
+                while True:
+                    self.wfile.write(b"x" * 65_536)
+
+        @override
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/mcp"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def entry_secrets(tmp_path: Path, **servers: Any) -> list[tuple[str, str]]:
+    path = tmp_path / "servers.json"
+    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    return [secret for entry in read_mcp_file(path, {}) for secret in entry.secrets]
+
+
+def test_every_key_of_the_file_is_known_whatever_it_is_called(tmp_path: Path) -> None:
+    headers = {"Cookie": f"lang=en; session={TOKEN}-1", "Proxy-Authorization": f"Basic {TOKEN}-2"}
+    url = f"https://x/mcp?api_key={TOKEN}-3&page=1"
+    assert entry_secrets(tmp_path, web={"url": url, "headers": headers}) == [
+        ("Cookie", "en"),
+        ("Cookie", f"{TOKEN}-1"),
+        ("Proxy-Authorization", f"{TOKEN}-2"),
+        ("api_key", f"{TOKEN}-3"),
+    ]
+
+
+def test_two_servers_may_call_their_keys_the_same(tmp_path: Path) -> None:
+    servers = {n: program(env={"TRACKER_TOKEN": f"{TOKEN}-{n}"}, tools=["environment"]) for n in ("a", "b")}
+    with opened(tmp_path, servers) as imported:
+        assert set(imported.secrets.values()) == {f"{TOKEN}-a", f"{TOKEN}-b"}
+        assert all(TOKEN not in tool.description for tool in imported.tools)
+
+
+def test_a_password_in_an_address_is_refused_and_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as fault, opened(tmp_path, {"a": {"url": f"https://me:{TOKEN}@x"}}):
+        pass
+    assert TOKEN not in str(fault.value)
+
+
+def test_a_proxy_that_cannot_be_used_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    with (
+        pytest.raises(ConfigError, match=r"no connection to tracker\.example can be made from here"),
+        opened(tmp_path, {"a": {"url": "https://tracker.example/mcp"}}),
+    ):
+        pass
 
 
 def test_an_address_without_a_server_stops_before_anything_runs(tmp_path: Path) -> None:
