@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from urllib.parse import urlsplit
 
 from chimera.core.outputs import ToolOutput
 from chimera.errors import ConfigError
+from chimera.record.known_secrets import without_credentials
 from chimera.tools.base import Tool
 from chimera.tools.foreign import (
     Deadline,
@@ -23,9 +26,16 @@ from chimera.tools.foreign import (
 )
 from chimera.tools.openapi_operations import METHODS, READING, Operation, operations
 from chimera.tools.openapi_service import Service
+from chimera.tools.wording import one_line
 from chimera.workspace.terminal_text import escaped
 
 _SHOWN_NOTICES = 5
+_WHOLE = r"-?(?:0|[1-9][0-9]*)"
+_SCALARS = (
+    ("bool", "true|True|TRUE|false|False|FALSE"),
+    ("int", _WHOLE),
+    ("float", rf"{_WHOLE}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"),
+)
 _MOST_VALUES = 3_000_000
 """Of a YAML file. The descriptions of the largest public services have less than half of it."""
 
@@ -99,6 +109,11 @@ def _tools(
     for operation in found:
         name = tool_name(server, operation.name, tools)
         tools[name] = _tool(name, operation, service)
+    if description.variable and not any(operation.scheme for operation in found):
+        left_out = (
+            f"The key in {description.variable} is sent with no operation: none asks for one that can be sent.",
+            *left_out,
+        )
     notices = left_out[:_SHOWN_NOTICES]
     if more := len(left_out) - len(notices):
         notices = (*notices, f"{more} more operations are left out for such reasons.")
@@ -133,14 +148,16 @@ def _document(path: Path) -> Mapping[str, Any]:
 
 
 def _yaml(text: str, what: str) -> Any:
-    """The value of a YAML text, which JSON could hold as well: dates stay text, and no alias blows it up."""
+    """The value of a YAML text, which JSON could hold as well: words mean what they mean there, and no alias blows it up."""
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    resolvers = {
-        first: [(tag, pattern) for tag, pattern in choices if not tag.endswith(":timestamp")]
+    resolvers: dict[str | None, Any] = {
+        first: [(tag, pattern) for tag, pattern in choices if tag.endswith((":null", ":merge"))]
         for first, choices in base.yaml_implicit_resolvers.items()
     }
+    # PyYAML's own are those of YAML 1.1, where `no` and `on` are truth values and `12:30` is a number.
+    resolvers[None] = [(f"tag:yaml.org,2002:{kind}", re.compile(rf"(?:{form})\Z")) for kind, form in _SCALARS]
     loader = type("Loader", (base,), {"yaml_implicit_resolvers": resolvers})
     try:
         value = yaml.load(text, loader)  # noqa: S506  (built on a safe one)
@@ -154,8 +171,26 @@ def _yaml(text: str, what: str) -> Any:
             raise ConfigError(
                 f"{what} holds more than {_MOST_VALUES:,} values once its aliases are written out"
             )
-        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        if isinstance(node, dict):
+            _name_by_text(node)
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+        elif not (node is None or isinstance(node, str | int | float)):
+            raise ConfigError(
+                f"{what} holds {one_line(repr(node), 80)}, which JSON has no form for: write it as text"
+            )
     return value
+
+
+def _name_by_text(node: dict[Any, Any]) -> None:
+    """Make the names of an object texts, as they are in JSON."""
+    if not all(isinstance(name, str) for name in node):
+        named = [
+            (name if isinstance(name, str) else json.dumps(name, default=str), v) for name, v in node.items()
+        ]
+        node.clear()
+        node.update(named)
 
 
 def _own_url(document: Mapping[str, Any], path: Path) -> str:
@@ -177,18 +212,24 @@ def _checked_url(url: str) -> str:
         parts = urlsplit(url)
         parts.port  # noqa: B018  (raises where it is none)
     except ValueError as fault:
-        raise ConfigError(f"the address of the service is {url!r}: {fault}") from fault
+        raise ConfigError(f"the address of the service is {_shown(url)!r}: {fault}") from fault
     if (
         parts.scheme not in {"http", "https"}
         or not parts.hostname
-        or parts.username
+        or "@" in parts.netloc
         or parts.query
         or parts.fragment
     ):
         raise ConfigError(
-            f"the address of the service is {url!r}; it must be http:// or https://, a host and at most a path"
+            f"the address of the service is {_shown(url)!r}; it must be http:// or https://, a host and at most a path"
         )
     return url.rstrip("/")
+
+
+def _shown(url: str) -> str:
+    """An address without what may be a key in it."""
+    head, query, _ = without_credentials(url).partition("?")
+    return f"{head}{query and '?...'}"
 
 
 def _key(description: Description, environment: Mapping[str, str]) -> str | None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -28,6 +32,12 @@ _CONNECT_S = 20.0
 MOST_BYTES = 8_000_000
 """Of an answer: admission shows the model far less, and the rest can be searched."""
 _MOST_REDIRECTS = 3
+# Python knows more, some of which take minutes for a megabyte.
+_CHARSETS = re.compile(
+    r"iso-?8859-(?:[1-9]|1[0-6])|latin-?1|(?:windows-|cp)125[0-8]|utf-?(?:16|32)(?:-?[bl]e)?|koi8-[ru]"
+    r"|shift_jis|euc-(?:jp|kr)|gb(?:2312|k|18030)|big5",
+    re.IGNORECASE,
+)
 _SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
@@ -41,6 +51,8 @@ class Service:
     timeout_s: float = TIMEOUT_S
     deadline: Deadline = field(default_factory=Deadline)
     _client: httpx.Client | None = field(default=None, init=False)
+    _socket: socket.socket | None = field(default=None, init=False)
+    """Of the connection made last."""
 
     def call(self, name: str, operation: Operation, arguments: Mapping[str, Any]) -> ToolOutput:
         """Carry out one operation.
@@ -51,18 +63,20 @@ class Service:
         import httpx
 
         limit_s = self.deadline.limit_s(self.timeout_s)
+        ends_at = time.monotonic() + limit_s
         try:
-            return self._answered(name, operation, self._request(operation, arguments, limit_s), limit_s)
+            with self._cut_after(limit_s):
+                return self._answered(name, operation, self._request(operation, arguments, limit_s), ends_at)
         except UnicodeError as fault:
             raise ToolError(
                 f"{name} cannot be sent with this argument: {one_line(escaped(str(fault)), 300)}. Nothing was sent: correct it."
             ) from fault
-        except httpx.TimeoutException as fault:
-            raise ToolError(
-                f"{name} got no answer within {limit_s:.3g} s. The service may still be at work on it: look before "
-                "you repeat the call, or go another way."
-            ) from fault
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as fault:
+            if isinstance(fault, httpx.TimeoutException) or time.monotonic() >= ends_at:
+                raise ToolError(
+                    f"{name} got no answer within {limit_s:.3g} s. The service may still be at work on it: look before "
+                    "you repeat the call, or go another way."
+                ) from fault
             reason = one_line(escaped(str(fault) or type(fault).__name__), 300)
             raise ToolError(
                 f"{name} could not reach {self._host}: {reason}. Do without it, or say in your answer what needs it."
@@ -72,6 +86,27 @@ class Service:
         """End the connections."""
         if self._client is not None:
             self._client.close()
+
+    @contextmanager
+    def _cut_after(self, limit_s: float) -> Iterator[None]:
+        """End the connection when the time is up. The timeouts of httpx begin anew with each byte that comes."""
+        timer = Timer(limit_s, self._cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _cut(self) -> None:
+        if self._socket is not None:
+            with suppress(OSError):
+                # Not the method of a TLS socket, which would also take it apart while somebody reads.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def _keep_socket(self, event: str, about: Mapping[str, Any]) -> None:
+        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+            self._socket = about["return_value"].get_extra_info("socket")
 
     @property
     def _host(self) -> str:
@@ -83,7 +118,13 @@ class Service:
 
         if self._client is None:
             agent = {"user-agent": f"chimera/{__version__}"}
-            self._client = httpx.Client(follow_redirects=False, headers=agent)
+            try:
+                self._client = httpx.Client(follow_redirects=False, headers=agent)
+            except (ImportError, ValueError) as fault:  # a proxy of a kind that httpx alone cannot use
+                raise ToolError(
+                    f"No connection to {self._host} can be made from here: {one_line(escaped(str(fault)), 300)}. Nothing was "
+                    "sent. Do without it, or say in your answer what needs it."
+                ) from fault
         return self._client
 
     def _request(self, operation: Operation, arguments: Mapping[str, Any], limit_s: float) -> httpx.Request:
@@ -120,6 +161,7 @@ class Service:
             headers=headers,
             content=content,
             timeout=httpx.Timeout(limit_s, connect=min(_CONNECT_S, limit_s)),
+            extensions={"trace": self._keep_socket},
         )
         if not (_same_origin(str(request.url), self.base_url) and self._is_below(request.url.path)):
             raise ToolError(f"These arguments lead away from {self._host}. Nothing was sent: correct them.")
@@ -141,14 +183,13 @@ class Service:
             headers[scheme.name.lower()] = scheme.prefix + key
 
     def _answered(
-        self, name: str, operation: Operation, request: httpx.Request, limit_s: float
+        self, name: str, operation: Operation, request: httpx.Request, ends_at: float
     ) -> ToolOutput:
-        deadline = time.monotonic() + limit_s
         for _ in range(_MOST_REDIRECTS + 1):
             response = self._http.send(request, stream=True)
             try:
                 if not response.is_redirect or response.next_request is None:
-                    return _output(name, response, _body(response, deadline))
+                    return _output(name, response, _body(response, ends_at))
                 there = response.next_request
                 follow = operation.method in {"get", "head"} and _same_origin(str(there.url), self.base_url)
                 if not follow:
@@ -226,7 +267,10 @@ def _plain(value: Any) -> str:
 
 def _content(content_type: str, body: Any) -> bytes:
     if content_type == "application/x-www-form-urlencoded":
-        pairs = body.items() if isinstance(body, dict) else ()
+        named = body.items() if isinstance(body, dict) else ()
+        pairs = (
+            (name, one) for name, value in named for one in (value if isinstance(value, list) else [value])
+        )
         return "&".join(
             f"{quote(str(name), safe='')}={quote(_plain(value), safe='')}" for name, value in pairs
         ).encode()
@@ -235,18 +279,25 @@ def _content(content_type: str, body: Any) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _body(response: httpx.Response, deadline: float) -> tuple[bytes, bool]:
+def _body(response: httpx.Response, ends_at: float) -> tuple[bytes, bool]:
     """What was answered, and whether that is all of it."""
     import httpx
 
     content = bytearray()
-    for piece in response.iter_bytes(64 * 1024):
+    for piece in response.iter_bytes():
         content += piece
         if len(content) > MOST_BYTES:
             return bytes(content[:MOST_BYTES]), False
-        if time.monotonic() > deadline:
-            raise httpx.ReadTimeout("the answer took too long")
+    if time.monotonic() >= ends_at:
+        # A body without a length ends where the connection is cut.
+        raise httpx.ReadTimeout("the answer took too long")
     return bytes(content), True
+
+
+def _as_utf8(content: bytes, charset: str | None) -> bytes:
+    if charset is None or not _CHARSETS.fullmatch(charset):
+        return content
+    return content.decode(charset, "replace").encode("utf-8", "replace")
 
 
 def _output(name: str, response: httpx.Response, body: tuple[bytes, bool]) -> ToolOutput:
@@ -254,7 +305,7 @@ def _output(name: str, response: httpx.Response, body: tuple[bytes, bool]) -> To
     kind = response.headers.get("content-type", "").partition(";")[0].strip()
     status = f"HTTP {response.status_code}"
     head = " ".join(filter(None, (status, escaped(response.reason_phrase), escaped(kind))))
-    text = f"{head}\n{plain_text(content)}".rstrip()
+    text = f"{head}\n{plain_text(_as_utf8(content, response.charset_encoding))}".rstrip()
     if not whole:
         text += f"\n[cut after {size_text(MOST_BYTES)}: ask for less]"
     if response.status_code >= 400:

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -470,6 +470,119 @@ paths:
     with opened(tmp_path, text, base_url="https://x", name="shop.yaml") as imported:
         assert only(imported).parameters["properties"]["day"]["example"] == "2026-01-31"
         json.dumps(only(imported).schema())
+
+
+def test_words_of_yaml_are_what_they_are_in_json(tmp_path: Path) -> None:
+    """Not what they were in YAML 1.1: `NO` is a country, `on` a name, 12:30 a time, and `=` an operator."""
+    text = """
+openapi: 3.0.3
+paths:
+  /x:
+    get:
+      operationId: get
+      parameters:
+        - {name: on, in: query, schema: {enum: [NO, yes, 12:30, 1_0, 010, =, 7, -0.5, 1e3, true, null]}}
+        - {name: y, in: query, schema: {type: object, properties: {off: {type: string}, 1: {type: string}}}}
+"""
+    with opened(tmp_path, text, base_url="https://x", name="shop.yaml") as imported:
+        parameters = only(imported).parameters["properties"]
+    words = ["NO", "yes", "12:30", "1_0", "010", "=", 7, -0.5, 1000.0, True, None]
+    assert parameters["on"] == {"enum": words}
+    assert list(parameters["y"]["properties"]) == ["off", "1"]
+
+
+@pytest.mark.parametrize("value", ["!!binary aGVsbG8=", "!!set {a, b}", "!!timestamp 2026-01-31"])
+def test_what_json_has_no_form_for_is_refused(tmp_path: Path, value: str) -> None:
+    text = f"openapi: 3.0.3\npaths: {{/x: {{get: {{description: {value}}}}}}}\n"
+    with (
+        pytest.raises(ConfigError, match="JSON has no form for"),
+        opened(tmp_path, text, base_url="https://x", name="shop.yaml"),
+    ):
+        pass
+
+
+def test_numbers_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="NaN is no number"), opened(tmp_path, '{"openapi": NaN}'):
+        pass
+
+
+def test_operations_of_one_name_are_all_there(tmp_path: Path) -> None:
+    paths = {f"/{n}": {"get": {"operationId": "list", "summary": str(n)}} for n in range(4)}
+    with opened(tmp_path, described(paths), base_url="https://x") as imported:
+        assert [tool.description for tool in imported.tools] == ["0", "1", "2", "3"]
+
+
+def test_a_key_that_no_operation_asks_for_is_told(tmp_path: Path) -> None:
+    schemes = {"a": {"type": "apiKey", "in": "cookie", "name": "k"}}
+    document = described({"/x": {"get": {}}}, security=[{"a": []}], components={"securitySchemes": schemes})
+    with opened(tmp_path, document, base_url="https://x", variable="SHOP") as imported:
+        assert "The key in SHOP is sent with no operation" in imported.notices[0]
+
+
+def test_an_address_with_a_key_in_it_is_not_shown(tmp_path: Path) -> None:
+    for address in (f"https://me:{KEY}@x", f"https://x?token={KEY}"):
+        with (
+            pytest.raises(ConfigError) as fault,
+            opened(tmp_path, described({"/x": {"get": {}}}), base_url=address),
+        ):
+            pass
+        assert KEY not in str(fault.value)
+
+
+def test_a_list_in_a_form_is_written_as_often_as_it_has_items(tmp_path: Path, service: Answers) -> None:
+    body = {"content": {"application/x-www-form-urlencoded": {"schema": {"type": "object"}}}}
+    paths = {"/x": {"post": {"operationId": "add", "requestBody": body}}}
+    with opened(tmp_path, described(paths), base_url=service.url) as imported:
+        assert call(imported, "shop__add", body={"tags": ["a", "b c"], "map": {"k": 1}, "on": True}).ok
+    assert service.seen[0].body == b"tags=a&tags=b%20c&map=%7B%22k%22%3A%201%7D&on=true"
+
+
+@pytest.mark.parametrize(
+    ("charset", "content"),
+    [("iso-8859-1", "grün".encode("latin-1")), ("UTF-16", "grün".encode("utf-16")), ("nonsense", b"gr\xc3\xbcn"),
+     ("punycode", b"gr\xc3\xbcn"), ("zip", b"gr\xc3\xbcn")],
+)  # fmt: skip
+def test_an_answer_is_read_in_the_characters_that_it_names(
+    tmp_path: Path, service: Answers, charset: str, content: bytes
+) -> None:
+    service.headers, service.body = {"Content-Type": f"text/plain; charset={charset}"}, content
+    with opened(
+        tmp_path, described({"/x": {"get": {"operationId": "get"}}}), base_url=service.url
+    ) as imported:
+        assert call(imported, "shop__get").text == "HTTP 200 OK text/plain\ngrün"
+
+
+@pytest.mark.parametrize("begun", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])  # fmt: skip
+def test_an_answer_in_drops_is_not_waited_for_beyond_the_limit(tmp_path: Path, begun: bytes) -> None:
+    over = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, suppress(OSError):
+            connection.sendall(begun)
+            while not over.wait(0.02):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,))
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with opened(tmp_path, described({"/x": {"get": {"operationId": "get"}}}), base_url=url) as imported:
+            imported.deadline.ends_at = time.monotonic() + 0.3
+            told = call(imported, "shop__get").text
+        over.set()
+        thread.join()
+    assert "got no answer within 0." in told
+
+
+def test_a_proxy_that_cannot_be_used_is_told(
+    tmp_path: Path, service: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    with opened(
+        tmp_path, described({"/x": {"get": {"operationId": "get"}}}), base_url="https://shop.example"
+    ) as imported:
+        assert "No connection to shop.example can be made from here" in call(imported, "shop__get").text
 
 
 def standalone(schema: Any, **components: Any) -> dict[str, Any]:
