@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any
@@ -35,6 +35,8 @@ class Contender:
     """Of its tasks, by name."""
     rows: Mapping[Pair, Row]
     """By task digest, seed and attempt; those that count in a rate."""
+    planned: int
+    """Trials it was to have, graded or not."""
     comparable: bool
 
 
@@ -52,6 +54,7 @@ def contenders(jobs: Sequence[FinishedJob]) -> list[Contender]:
                     else arm_label(job, arm),
                     digests=job.record.tasks,
                     rows={(r.task_digest, r.seed, r.attempt): r for r in rows if r.status in SCORED},
+                    planned=len(job.record.planned) // len(arms),
                     comparable=all(row.comparable for row in rows),
                 )
             )
@@ -67,7 +70,10 @@ class Comparison:
     pairs: int
     tasks: int
     unpaired: int
-    """Trials of either that have no partner, and so do not count."""
+    """Graded trials of either that have no partner, and so do not count."""
+    ungraded_a: int
+    """Planned trials without a grade: they cannot count."""
+    ungraded_b: int
     passed_a: int
     passed_b: int
     only_a: int
@@ -129,10 +135,7 @@ class Comparison:
                     "tokens/trial",
                     f"{self.tokens_a:,.0f}",
                     f"{self.tokens_b:,.0f}",
-                    (
-                        f"ratio {self.tokens_ratio:.2f} [{self.tokens_ratio_low:.2f}, "
-                        f"{self.tokens_ratio_high:.2f}]  paired bootstrap by task"
-                    ),
+                    f"ratio {self.tokens_ratio:.2f} {self._ratio_interval()}",
                 )
             )
         widths = [max(len(row[n]) for row in rows) for n in range(3)]
@@ -141,6 +144,11 @@ class Comparison:
         return "\n".join(
             [*head, *lines, self._verdict(), *(f"warning: {warning}" for warning in self.warnings)]
         )
+
+    def _ratio_interval(self) -> str:
+        if self.tokens_ratio_low is None or self.tokens_ratio_high is None:
+            return "(of one task, so without an interval)"
+        return f"[{self.tokens_ratio_low:.2f}, {self.tokens_ratio_high:.2f}]  paired bootstrap by task"
 
     def _adjusted(self) -> str:
         return "" if self.p_adjusted == self.p_value else f", {self.p_adjusted:.2g} after Holm"
@@ -180,11 +188,13 @@ def _compared(a: Contender, b: Contender, margin: float) -> dict[str, Any]:
     pairs = [(a.rows[key], b.rows[key]) for key in shared]
     outcomes: dict[str, tuple[int, int, int]] = defaultdict(lambda: (0, 0, 0))
     for one, other in pairs:
-        passed_a, passed_b, count = outcomes[one.task_digest]
-        outcomes[one.task_digest] = passed_a + one.passed, passed_b + other.passed, count + 1
-    passed_a, passed_b, count = (sum(column) for column in zip(*outcomes.values(), strict=True))
-    only_a = sum(one.passed and not other.passed for one, other in pairs)
-    only_b = sum(other.passed and not one.passed for one, other in pairs)
+        in_a, in_b, count = outcomes[one.task_digest]
+        outcomes[one.task_digest] = (
+            in_a + (one.passed and not other.passed),
+            in_b + (other.passed and not one.passed),
+            count + 1,
+        )
+    only_a, only_b, count = (sum(column) for column in zip(*outcomes.values(), strict=True))
     low, high = difference_interval(outcomes)
     return {
         "a": a.label,
@@ -192,17 +202,19 @@ def _compared(a: Contender, b: Contender, margin: float) -> dict[str, Any]:
         "pairs": count,
         "tasks": len(outcomes),
         "unpaired": len(a.rows) + len(b.rows) - 2 * count,
-        "passed_a": passed_a,
-        "passed_b": passed_b,
+        "ungraded_a": a.planned - len(a.rows),
+        "ungraded_b": b.planned - len(b.rows),
+        "passed_a": sum(one.passed for one, _ in pairs),
+        "passed_b": sum(other.passed for _, other in pairs),
         "only_a": only_a,
         "only_b": only_b,
-        "difference": (passed_b - passed_a) / count,
+        "difference": (only_b - only_a) / count,
         "difference_low": low,
         "difference_high": high,
         "p_value": mcnemar_exact(only_a, only_b),
         "margin": margin,
         **_tokens(pairs),
-        "warnings": tuple(_warnings(a, b, count, len(outcomes), only_a + only_b)),
+        "warnings": (*_left_out(a, b, count), *_warnings(a, b, count, len(outcomes), only_a + only_b)),
     }
 
 
@@ -230,7 +242,20 @@ def _tokens(pairs: Sequence[tuple[Row, Row]]) -> dict[str, float | None]:
     if not known:
         return dict.fromkeys(names)
     of_a, of_b = (sum(column) for column in zip(*known.values(), strict=True))
-    return dict(zip(names, (of_a / count, of_b / count, of_b / of_a, *ratio_interval(known)), strict=True))
+    ends = ratio_interval(known) or (None, None)
+    return dict(zip(names, (of_a / count, of_b / count, of_b / of_a, *ends), strict=True))
+
+
+def _left_out(a: Contender, b: Contender, pairs: int) -> Iterator[str]:
+    """What was to be compared and was not, in words."""
+    for side in (a, b):
+        if ungraded := side.planned - len(side.rows):
+            yield (
+                f"{ungraded} of {side.planned} planned trials of {side.label} have no grade, and so do not count: "
+                "what is missing may not be like the rest"
+            )
+    if unpaired := len(a.rows) + len(b.rows) - 2 * pairs:
+        yield f"{unpaired} graded trials have no partner on the other side, and so do not count"
 
 
 def _warnings(a: Contender, b: Contender, pairs: int, tasks: int, discordant: int) -> list[str]:

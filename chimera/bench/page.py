@@ -176,7 +176,7 @@ def _trial(row: Row) -> list[str]:
     word = "passed" if row.passed else "failed" if row.status == "graded" else row.status
     return [
         plain(row.trial),
-        f'<span class="{kind}">{word}</span>',
+        f'<span class="{kind}">{plain(word)}</span>',
         "-" if row.reward is None else f"{row.reward:g}",
         plain(row.stop_reason or "-"),
         "-" if row.steps is None else str(row.steps),

@@ -94,9 +94,33 @@ def test_what_few_trials_cannot_show_is_said() -> None:
 
 
 def test_a_margin_makes_equality_a_claim_that_can_be_shown() -> None:
-    assert compared("+-+-+-+-", "+-+-+-+-").not_worse
-    assert not compared("+-+-+-+-", "+-+-+---").not_worse
-    assert compared("+-+-+-+-", "+-+-+---", margin=0.5).not_worse
+    assert compared("+-" * 40, "+-" * 40).not_worse
+    assert not compared("+-" * 40, "+-" * 39 + "--").not_worse
+    assert compared("+-" * 40, "+-" * 39 + "--", margin=0.1).not_worse
+
+
+@pytest.mark.parametrize("pairs", [1, 4, 30, 70])
+def test_a_few_pairs_that_agree_do_not_show_that_none_is_worse(pairs: int) -> None:
+    found = compared("+" * pairs, "+" * pairs)
+    assert (found.difference, found.not_worse) == (0, False)
+    assert f"{pairs} pairs cannot show it" in found.text()
+
+
+def test_what_is_missing_on_a_side_is_told() -> None:
+    of_a, of_b = outcomes("a", "++++++"), outcomes("b", "++++++")
+    of_a[0] = replace(of_a[0], status="provider_error", reward=None, passed=False)
+    of_b[1] = replace(of_b[1], status="verifier_error", reward=None, passed=False)
+    planned = [one.trial for one in of_b]
+    (found,) = compare(contenders([job(of_a, "one"), job(of_b[:-1], "two", planned=planned)]))
+    assert (found.pairs, found.unpaired, found.ungraded_a, found.ungraded_b) == (3, 3, 1, 2)
+    said = found.text()
+    assert "warning: 1 of 6 planned trials of one: a (acme/large) have no grade" in said
+    assert "warning: 2 of 6 planned trials of two: b (acme/large) have no grade" in said
+    assert "warning: 3 graded trials have no partner" in said
+
+
+def test_the_tokens_of_one_task_have_no_interval() -> None:
+    assert "ratio 1.00 (of one task, so without an interval)" in compared("+", "+").text()
 
 
 def test_trials_are_paired_by_task_and_attempt_and_the_rest_is_left_out() -> None:
@@ -217,6 +241,12 @@ def test_a_page_needs_nothing_else_and_shows_what_rows_say_as_text() -> None:
     assert "url(" not in text
     assert "default-src 'none'" in text
     assert "prefers-color-scheme:dark" in text
+
+
+def test_a_page_shows_even_a_status_that_there_is_not_as_text() -> None:
+    one = report()
+    rows = tuple(replace(found, status=HOSTILE) for found in one.rows)  # type: ignore[arg-type]
+    assert "<script" not in page([replace(one, rows=rows)])
 
 
 def test_every_mark_of_a_plot_can_be_reached_and_says_what_it_is() -> None:

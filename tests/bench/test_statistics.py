@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from math import log, sqrt
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from chimera.bench.statistics import (
     difference_interval,
     holm,
     mcnemar_exact,
+    paired_interval,
     pass_all_k,
     pass_at_k,
     rate_interval,
@@ -74,13 +76,66 @@ def test_one_trial_a_task_and_tasks_that_agree_have_wilsons_interval() -> None:
 
 
 def test_the_interval_of_a_difference_has_its_sign() -> None:
-    worse = {f"task-{n}": (1, n % 4 == 0, 1) for n in range(20)}
-    low, high = difference_interval({key: (a, int(b), n) for key, (a, b, n) in worse.items()})
+    low, high = difference_interval({f"task-{n}": (int(n % 4 > 0), 0, 1) for n in range(20)})
     assert -1 <= low < -0.75 < high < 0
-    same = {f"task-{n}": (n % 2, n % 2, 1) for n in range(20)}
-    assert difference_interval(same) == (0, 0)
+
+
+@pytest.mark.parametrize("pairs", [1, 8, 60, 200])
+def test_pairs_that_agree_show_no_more_than_there_are_of_them(pairs: int) -> None:
+    """With none of n that differ, the score interval ends at z^2 / (n + z^2)."""
+    low, high = difference_interval({f"task-{n}": (0, 0, 1) for n in range(pairs)})
+    assert high == pytest.approx(3.8415 / (pairs + 3.8415), rel=1e-3)
+    assert low == pytest.approx(-high)
+
+
+@pytest.mark.parametrize(("only_a", "only_b", "pairs"), [(12, 2, 44), (0, 3, 20), (7, 7, 30)])
+def test_at_its_ends_the_score_is_as_large_as_chance_allows(only_a: int, only_b: int, pairs: int) -> None:
+    """By another way than the formula: the likelihood under each end is maximised by trying."""
+    for end in paired_interval(only_a, only_b, pairs):
+        shares = [
+            n / 100_000 for n in range(1, 100_000) if n / 100_000 + end > 0 and 2 * n / 100_000 + end < 1
+        ]
+        share = max(
+            shares,
+            key=lambda q, end=end: (
+                only_a * log(q)  # type: ignore[misc]
+                + only_b * log(q + end)
+                + (pairs - only_a - only_b) * log(1 - 2 * q - end)
+            ),
+        )
+        spread = sqrt(pairs * (2 * share + end * (1 - end)))
+        assert abs(only_b - only_a - pairs * end) / spread == pytest.approx(1.96, abs=2e-3)
+
+
+def test_all_pairs_one_way_end_at_one() -> None:
+    assert paired_interval(0, 14, 14)[1] == 1
+    assert paired_interval(14, 0, 14)[0] == -1
+
+
+@given(st.integers(1, 40), st.data())
+def test_the_interval_of_pairs_holds_the_difference_and_turns_round_with_the_arms(
+    pairs: int, data: st.DataObject
+) -> None:
+    only_a = data.draw(st.integers(0, pairs))
+    only_b = data.draw(st.integers(0, pairs - only_a))
+    low, high = paired_interval(only_a, only_b, pairs)
+    assert -1 <= low <= (only_b - only_a) / pairs <= high <= 1
+    assert low < high
+    assert paired_interval(only_b, only_a, pairs) == pytest.approx((-high, -low), abs=1e-6)
+
+
+def test_more_trials_of_the_same_tasks_show_hardly_more() -> None:
+    alike = difference_interval({f"task-{n}": (0, 0, 20) for n in range(5)})
+    assert alike == pytest.approx(difference_interval({f"task-{n}": (0, 0, 1) for n in range(5)}))
+    uneven = difference_interval({f"task-{n}": (0, 20 * (n < 5), 20) for n in range(10)})
+    assert uneven[1] - uneven[0] > 0.5
 
 
 def test_the_interval_of_a_ratio_holds_it() -> None:
-    low, high = ratio_interval({f"task-{n}": (100.0 + n, 200.0 + 3 * n) for n in range(12)})
-    assert 2 < low < 2.05 < high < 2.15
+    found = ratio_interval({f"task-{n}": (100.0 + n, 200.0 + 3 * n) for n in range(12)})
+    assert found is not None
+    assert 2 < found[0] < 2.05 < found[1] < 2.15
+
+
+def test_the_ratio_of_one_task_has_no_interval() -> None:
+    assert ratio_interval({"task": (100.0, 200.0)}) is None
