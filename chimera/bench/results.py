@@ -100,13 +100,30 @@ def read_record(output: Path) -> JobRecord:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         del values["schema"]
-        return JobRecord(**{**values, "planned": tuple(values["planned"])})
+        return _checked(JobRecord(**{**values, "planned": tuple(values["planned"])}))
     except FileNotFoundError as fault:
         raise ConfigError(
             f"{str(output)!r} holds no benchmark: {JOB} is missing; chimera bench TASKS --output DIR makes one"
         ) from fault
-    except (OSError, ValueError, TypeError, KeyError) as fault:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as fault:
         raise ConfigError(f"{path}: cannot be read: {fault}") from fault
+
+
+def _checked(record: JobRecord) -> JobRecord:
+    """The record, if it holds what reports look for.
+
+    Raises:
+        TypeError, KeyError: it does not.
+    """
+    for name in ("settings", "tasks", "versions", "git", "host"):
+        if not isinstance(getattr(record, name), dict):
+            raise TypeError(f"{name} is no object")
+    arms, attempts = record.settings["arms"], record.settings["attempts"]
+    if not isinstance(arms, dict) or not all(isinstance(arm, dict) for arm in arms.values()):
+        raise TypeError("settings.arms is no object of objects")
+    if not isinstance(attempts, int) or not all(isinstance(name, str) for name in record.planned):
+        raise TypeError("settings.attempts or planned is not what it must be")
+    return record
 
 
 def read_rows(output: Path) -> tuple[Row, ...]:
@@ -125,8 +142,8 @@ def read_rows(output: Path) -> tuple[Row, ...]:
     rows: dict[str, Row] = {}
     for number, line in enumerate(lines[:-1], 1):
         try:
-            row = Row.of_fields(json.loads(line))
-        except (ValueError, TypeError, KeyError) as fault:
+            row = Row.of_fields(dict(json.loads(line)))
+        except (ValueError, TypeError, KeyError, RecursionError) as fault:
             raise ConfigError(f"{path}: line {number} is damaged: {fault}") from fault
         rows[row.trial] = row
     return tuple(rows.values())
@@ -163,25 +180,39 @@ def open_results(output: Path, *, resume: bool) -> Iterator[Results]:
         RecordError: the folder cannot be written.
     """
     path = output / RESULTS
-    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (0 if resume else os.O_CREAT | os.O_EXCL)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
     try:
+        # A process that was killed as it began leaves an empty file, and no job to go on with.
+        create = 0 if resume or _only_touched(output) else os.O_CREAT | os.O_EXCL
         output.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = os.open(path, flags | create, 0o600)
     except FileExistsError as fault:
-        raise ConfigError(
-            f"{str(output)!r} holds results already; add --resume to go on with them, or choose another folder"
-        ) from fault
+        raise _taken(output) from fault
     except FileNotFoundError as fault:
         raise ConfigError(f"{str(output)!r} holds no results to go on with") from fault
     except OSError as fault:
         raise unwritable(output, fault) from fault
     try:
         _claim(descriptor, output)
+        if not resume and not create and not _only_touched(output):
+            raise _taken(output)
         whole = path.read_bytes().rpartition(b"\n")
         os.ftruncate(descriptor, len(whole[0]) + len(whole[1]))
         yield Results(path, descriptor)
     finally:
         os.close(descriptor)
+
+
+def _only_touched(output: Path) -> bool:
+    """Whether somebody made the results file and got no further."""
+    path = output / RESULTS
+    return path.is_file() and path.stat().st_size == 0 and not (output / JOB).exists()
+
+
+def _taken(output: Path) -> ConfigError:
+    return ConfigError(
+        f"{str(output)!r} holds results already; add --resume to go on with them, or choose another folder"
+    )
 
 
 def _claim(descriptor: int, output: Path) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
-from typing import Any, Literal
+from pathlib import PurePath
+from typing import Any, Literal, TypeVar, get_args
 
 from chimera import __version__
 from chimera.bench.isolation import Isolation, Network
@@ -14,6 +15,7 @@ from chimera.core.messages import Usage
 from chimera.core.state import RunResult
 
 SCHEMA = 1
+T = TypeVar("T")
 
 Status = Literal[
     "graded",
@@ -114,7 +116,7 @@ class ContextUse:
     @classmethod
     def of_fields(cls, values: Mapping[str, Any]) -> ContextUse:
         """The value behind its fields."""
-        shrinkings = tuple(Shrinking(**one) for one in values.get("shrinkings", ()))
+        shrinkings = tuple(_of_its_kinds(Shrinking(**one)) for one in values.get("shrinkings", ()))
         return cls(**{**values, "shrinkings": shrinkings})
 
 
@@ -194,12 +196,52 @@ class Row:
         """The row that `fields` gave.
 
         Raises:
-            TypeError, KeyError: it is none.
+            TypeError, KeyError, ValueError: it is none.
         """
         known = {name: value for name, value in values.items() if name != "schema"}
         for name, kind in _PARTS.items():
-            known[name] = None if known.get(name) is None else kind(**known[name])
-        return cls(**{**known, "tampered": tuple(known["tampered"])})
+            known[name] = None if known.get(name) is None else _of_its_kinds(kind(**known[name]))
+        row = _of_its_kinds(cls(**{**known, "tampered": tuple(known["tampered"])}))
+        for name, choices in _CHOICES.items():
+            if getattr(row, name) not in choices:
+                raise ValueError(f"{name} is {getattr(row, name)!r}")
+        if PurePath(row.trial).name != row.trial:
+            raise ValueError(f"trial is {row.trial!r}, which is no name for a folder")
+        return row
+
+
+_CHOICES = {"status": get_args(Status), "isolation": get_args(Isolation), "network": get_args(Network)}
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "int": int,
+    "float": (int, float),
+    "str": str,
+    "bool": bool,
+    "Mapping": Mapping,
+    "tuple": tuple,
+}
+"""By the name of a field's type."""
+
+
+def _of_its_kinds(made: T) -> T:
+    """The value, if its fields hold what their types say: files come from others as well.
+
+    Raises:
+        TypeError: one does not.
+    """
+    for f in fields(made):  # type: ignore[arg-type]
+        kind, _, rest = str(f.type).partition(" |")
+        name, _, inner = kind.partition("[")
+        value = getattr(made, f.name)
+        if name not in _KINDS or (value is None and rest):
+            continue
+        right = isinstance(value, _KINDS[name]) and isinstance(value, bool) == (name == "bool")
+        if right and inner == "str, ...]":
+            right = all(isinstance(one, str) for one in value)
+        if right and inner.endswith("float]"):
+            right = all(isinstance(one, int | float) for one in value.values())
+        if not right:
+            raise TypeError(f"{f.name} is {value!r}")
+    return made
 
 
 _PARTS: Mapping[str, Callable[..., Any]] = {

@@ -122,6 +122,69 @@ def test_a_damaged_line_is_named(make_task: MakeTask, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("planted", "said"),
+    [
+        pytest.param({"status": "<b>"}, "status is '<b>'", id="status"),
+        pytest.param({"isolation": ["copy"]}, "isolation is ['copy']", id="isolation"),
+        pytest.param({"steps": "<b>"}, "steps is '<b>'", id="steps"),
+        pytest.param({"passed": 1}, "passed is 1", id="passed"),
+        pytest.param({"seconds": {"agent": "1"}}, "seconds is", id="seconds"),
+        pytest.param({"tampered": [1]}, "tampered is", id="tampered"),
+        pytest.param({"trial": "../../out"}, "trial is '../../out', which is no name", id="a path"),
+        pytest.param({"error": {"phase": "agent", "kind": 1, "message": "x"}}, "kind is 1", id="within"),
+        pytest.param({"further": 1}, "further", id="unknown"),
+    ],
+)
+def test_a_row_of_somebody_else_is_looked_at_before_it_is_believed(
+    make_task: MakeTask, tmp_path: Path, planted: dict[str, Any], said: str
+) -> None:
+    job(make_task(), NoOp(), tmp_path / "out", attempts=1).run()
+    (row,) = lines(tmp_path / "out")
+    (tmp_path / "out" / "results.jsonl").write_text(json.dumps({**row, **planted}) + "\n")
+    with pytest.raises(ConfigError, match="line 1 is damaged") as fault:
+        read_rows(tmp_path / "out")
+    assert said in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    "line", ["[]", "1", "null", "{", "[" * 100_000], ids=["list", "1", "null", "torn", "deep"]
+)
+def test_a_line_that_is_no_object_is_damaged(make_task: MakeTask, tmp_path: Path, line: str) -> None:
+    job(make_task(), NoOp(), tmp_path / "out", attempts=1).run()
+    (tmp_path / "out" / "results.jsonl").write_text(line + "\n")
+    with pytest.raises(ConfigError, match="line 1 is damaged"):
+        read_rows(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"arms": []}, {"arms": {"a": 1}, "attempts": 1}, {"arms": {}, "attempts": "1"}, None]
+)
+def test_a_job_file_that_lacks_something_cannot_be_read(
+    make_task: MakeTask, tmp_path: Path, settings: object
+) -> None:
+    job(make_task(), NoOp(), tmp_path / "out", attempts=1).run()
+    path = tmp_path / "out" / "job.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "settings": settings}))
+    with pytest.raises(ConfigError, match=r"job\.json: cannot be read"):
+        read_record(tmp_path / "out")
+
+
+def test_a_job_that_was_killed_as_it_began_can_be_begun(make_task: MakeTask, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "results.jsonl").touch()
+    with pytest.raises(ConfigError, match=r"job\.json is missing"):
+        job(make_task(), NoOp(), tmp_path / "out", resume=True).run()
+    with (
+        open_results(tmp_path / "out", resume=False),
+        pytest.raises(ConfigError, match="another process writes results"),
+    ):
+        job(make_task(), NoOp(), tmp_path / "out").run()
+    assert job(make_task(), NoOp(), tmp_path / "out").run().exit_code() == 0
+    with pytest.raises(ConfigError, match="holds results already"):
+        job(make_task(), NoOp(), tmp_path / "out").run()
+
+
+@pytest.mark.parametrize(
     ("other", "said"),
     [
         pytest.param({"attempts": 4}, "attempts: 4 now, 3 then", id="attempts"),
