@@ -143,7 +143,7 @@ class Conversation:
             self._output.text(escaped(result.answer))
         if str(result.stop_reason) != "answered":
             page.block(lines.ending_text(fields), style="red")
-        if result.message:
+        if result.message and str(result.stop_reason) != "interrupted":
             show_fault(page, result.message)
         changed = fields["files_changed"] or []
         for file in changed if changed != before.get("files_changed") else []:
@@ -235,10 +235,10 @@ def converse(conversation: Conversation, read: ReadLine, terminal: Terminal, mes
     while True:
         try:
             line, message = (read() if message is None else message), None
+            stopped = False
             if line is None or not conversation.hear(line):
                 conversation.leave()
                 return conversation.exit_code
-            stopped = False
         except KeyboardInterrupt:
             if not interruption.go_on() or stopped:
                 conversation.leave()

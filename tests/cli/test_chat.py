@@ -166,6 +166,26 @@ def test_two_interruptions_in_a_row_leave_and_a_line_between_them_stays(
     assert capsys.readouterr().err.count("leaves.") == 4
 
 
+def test_an_interruption_of_the_work_is_the_first_one_whatever_was_before_the_message(
+    repository: Path, script: Script, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signal_us = {"call": "shell", "arguments": {"command": "kill -INT $PPID; sleep 60"}}
+    model = script([{"when": "And now", "text": "Awake."}, signal_us])
+    conversation = Conversation(Output.of([]), {**SETTINGS, "model": model}, None, lambda _: None)
+    typed = iter(["^C", "Sleep", "And now?", None])
+
+    def read() -> str | None:
+        line = next(typed)
+        if line == "^C":
+            raise KeyboardInterrupt
+        return line
+
+    assert converse(conversation, read, Terminal(sys.stderr, {}), None) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "Awake.\n"
+    assert captured.err.count("nterrupted") == 1
+
+
 @contextmanager
 def on_terminal(*arguments: str, **environment: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     ours, theirs = pty.openpty()
