@@ -17,10 +17,11 @@ from typing import Any
 from chimera.bench.arms import Summarising, arms
 from chimera.bench.generators.catalogue import GENERATORS
 from chimera.bench.generators.instance import Instance
-from chimera.bench.isolation import private_folder, search_path
+from chimera.bench.isolation import private_folder
 from chimera.bench.observed import ObservedModel
 from chimera.bench.peers import LangChain
 from chimera.bench.policies.policy import PolicyModel
+from chimera.bench.search_path import search_path
 from chimera.bench.trajectory import past_of
 from chimera.core.agent import Agent
 from chimera.core.outputs import ToolOutput

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Literal, assert_never
 
 from chimera.bench.docker import check_engine, container
+from chimera.bench.search_path import search_path
 from chimera.bench.task import BenchTask, Need
 from chimera.config import process_environment
 from chimera.errors import ConfigError, SandboxUnavailableError
 from chimera.workspace.git_folders import enclosing_checkout, git_folders
 from chimera.workspace.process import CommandRunner
-from chimera.workspace.programs import DEFAULT_PATH
 from chimera.workspace.sandbox import Sandbox, open_sandbox
 
 Isolation = Literal["docker", "namespace", "copy"]
@@ -32,6 +32,7 @@ FIXED = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 """Environment variables without which the same program prints different things on different machines."""
+_GENERATORS = Path(__file__).resolve().parent / "generators"
 Network = Literal["none", "host"]
 """What the agent's commands can reach. Graders reach nothing where the isolation can see to that."""
 
@@ -156,11 +157,6 @@ def command_runner(sandbox: Sandbox, root: Path, environment: Mapping[str, str])
             runner.close()
 
 
-def search_path() -> str:
-    """PATH of graders and solutions: the interpreter that runs chimera, then the system."""
-    return os.pathsep.join([str(Path(sys.executable).parent), DEFAULT_PATH])
-
-
 def clean_environment(home: Path, **variables: str) -> dict[str, str]:
     """A whole environment, built from nothing, that gives the same results everywhere. Makes `home`."""
     home.mkdir(exist_ok=True)
@@ -224,11 +220,17 @@ def _unmet(need: Need) -> str | None:
 
 
 def hidden_folders(tasks: Iterable[BenchTask], output: Path) -> tuple[Path, ...]:
-    """What no agent may see: the tasks with their tests and solutions, their git history, the results so far."""
+    """What no agent may see: the tasks with their tests and solutions, their git history, the results so far.
+
+    And what tasks are generated from, since whoever knows the seed can make tests and solution with it.
+    """
     folders = [output]
-    for task in tasks:
-        folders.append(task.folder)
-        checkout = enclosing_checkout(task.folder)
+    for folder in (*(task.folder for task in tasks), _GENERATORS):
+        folders.append(folder)
+        checkout = enclosing_checkout(folder)
         if checkout is not None and (found := git_folders(checkout)):
             folders += [found.own, found.common]
+        if checkout is not None and folder == _GENERATORS:
+            # Its tests solve tasks, too.
+            folders.append(checkout / "tests")
     return tuple(dict.fromkeys(folder.resolve() for folder in folders if folder.is_dir()))

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from chimera.bench.foreign import Replay, feature_lacks, replay
+from chimera.bench.dockerfile import Replay
+from chimera.bench.foreign import SCHEMA_VERSIONS, is_for_containers, name_of, replayed
 from chimera.bench.task_file import Table
 from chimera.errors import ConfigError
 
-SCHEMA_VERSION = "1.4"
-_SCHEMA_VERSIONS = ("1.0", "1.1", "1.2", "1.3", SCHEMA_VERSION)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*")
 _NEED = re.compile(r"(?P<program>[A-Za-z0-9][A-Za-z0-9._+-]*?)(?:>=(?P<version>\d+(?:\.\d+)*))?")
 # The verifier's is the default of the task schema; for agents the schema has none of use to us.
@@ -83,6 +82,8 @@ class BenchTask:
     """The values that the tests expect can be found in the workspace: the task is to carry them elsewhere."""
     layers: tuple[tuple[Path, PurePosixPath], ...]
     """Files and folders that make the start tree, and where in it they go; later ones over earlier ones."""
+    folders: tuple[PurePosixPath, ...]
+    """Empty folders of the start tree."""
     workdir: PurePosixPath
     """Where the task's own words and scripts expect the tree."""
     foreign: bool
@@ -189,33 +190,32 @@ def load_task(folder: Path) -> BenchTask:
     folder = folder.resolve()
     root = Table.of_file(folder / "task.toml")
     workspace = folder / "environment" / "workspace"
-    dockerfile = folder / "environment" / "Dockerfile"
-    foreign = not workspace.exists() and dockerfile.is_file()
+    foreign = not workspace.exists() and is_for_containers(root, folder)
     if foreign:
-        root.one_of("schema_version", _SCHEMA_VERSIONS, root.text("version", SCHEMA_VERSION))
-        image = replay(dockerfile)
-        image.lacks += feature_lacks(root, folder)
+        image, verifier_env = replayed(root, folder)
+        name = name_of(root, folder)
     else:
         _check(root)
-        image = Replay(layers=[(workspace, PurePosixPath())])
+        image, verifier_env = Replay(layers=[(workspace, PurePosixPath())]), {}
+        name = root.table("task").text("name")
+        for needed in ("environment/workspace", "tests/test.sh"):
+            if not (folder / needed).exists():
+                raise ConfigError(
+                    f"{folder}: {needed} is missing; this runner builds no images, it starts from that"
+                )
     own = root.table("metadata").table("chimera")
     own.check_keys(_OWN_KEYS)
-    name = root.table("task").text("name", f"foreign/{folder.name.lower()}" if foreign else None)
     if not _NAME.fullmatch(name):
         raise root.table("task").fault("name", f"is {name!r}; it must be ORG/NAME in lower case")
-    for needed in ("tests/test.sh",) if foreign else ("environment/workspace", "tests/test.sh"):
-        if not (folder / needed).exists():
-            raise ConfigError(
-                f"{folder}: {needed} is missing; this runner builds no images, it starts from that"
-            )
     return BenchTask(
         folder=folder,
         name=name,
         suite=folder.parent.name,
         digest=_digest(folder),
-        instruction=_instruction(folder / "instruction.md"),
+        instruction="" if image.lacks and foreign else _instruction(folder / "instruction.md"),
         artifacts=_artifacts(root, image.workdir) if not foreign else _WHOLE,
         layers=tuple(image.layers),
+        folders=tuple(image.folders),
         workdir=image.workdir,
         foreign=foreign,
         lacks=tuple(dict.fromkeys(image.lacks)),
@@ -226,13 +226,13 @@ def load_task(folder: Path) -> BenchTask:
         max_steps=own.whole("max_steps"),
         min_compactions=own.whole("min_compactions") or 0,
         seed=own.whole("seed"),
-        tags=_tags(root.table("metadata"), own),
+        tags=_tags(root.table("metadata"), own, foreign=foreign),
         canary=own.text("canary", "") or None,
         expected_in_sight=own.flag("expected_in_sight"),
         must_fail_canary=own.flag("must_fail_canary"),
         agent_timeout_s=root.table("agent").seconds("timeout_sec", _AGENT_TIMEOUT_S),
         verifier_timeout_s=root.table("verifier").seconds("timeout_sec", _VERIFIER_TIMEOUT_S),
-        verifier_env={**image.variables, **root.table("verifier").variables("env")},
+        verifier_env={**verifier_env, **root.table("verifier").variables("env")},
         solution_env={**image.variables, **root.table("solution").variables("env")},
     )
 
@@ -243,14 +243,14 @@ def _check(root: Table) -> None:
         ("schema_version", "artifacts", "task", "metadata", "agent", "verifier", "environment", "solution"),
         unsupported=("steps", "multi_step_reward_strategy"),
     )
-    root.one_of("schema_version", (SCHEMA_VERSION,), "")
+    root.one_of("schema_version", (SCHEMA_VERSIONS[-1],), "")
     root.table("task").check_keys(("name", "description", "authors", "keywords"))
-    root.table("agent").check_keys(("timeout_sec", "user", "network_mode"))
+    root.table("agent").check_keys(("timeout_sec", "network_mode"), unsupported=("user",))
     root.table("solution").check_keys(("env",))
     verifier = root.table("verifier")
     verifier.check_keys(
-        ("timeout_sec", "env", "environment_mode", "user", "network_mode"),
-        unsupported=("collect", "environment"),
+        ("timeout_sec", "env", "environment_mode", "network_mode"),
+        unsupported=("collect", "environment", "user"),
     )
     environment = root.table("environment")
     environment.check_keys(
@@ -279,8 +279,11 @@ def _artifacts(root: Table, workdir: PurePosixPath) -> tuple[Artifact, ...]:
     return tuple(artifacts)
 
 
-def _tags(metadata: Table, own: Table) -> tuple[str, ...]:
-    named = [metadata.text(key, "-") for key in ("category", "difficulty")]
+def _tags(metadata: Table, own: Table, *, foreign: bool) -> tuple[str, ...]:
+    # The format leaves this table to whoever writes the task.
+    named = [
+        metadata.text(key, "-") for key in ("category", "difficulty") if not foreign or metadata.is_text(key)
+    ]
     return tuple(dict.fromkeys(tag for tag in [*named, *own.texts("tags")] if tag != "-"))
 
 

@@ -64,6 +64,11 @@ class Table:
             raise self._wrong(key, "text")
         return value
 
+    def is_text(self, key: str) -> bool:
+        """Whether there is text that is not empty."""
+        value = self._values.get(key)
+        return isinstance(value, str) and bool(value.strip())
+
     def one_of(self, key: str, choices: tuple[str, ...], default: str) -> str:
         """One of a closed set."""
         value = self._values.get(key, default)

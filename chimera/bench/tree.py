@@ -57,6 +57,8 @@ def _check_history(git: GitProgram, tree: Path) -> None:
 def copy_pristine(task: BenchTask, tree: Path) -> None:
     """Copy the task's files as they are."""
     tree.mkdir()
+    for folder in task.folders:
+        (tree / folder).mkdir(parents=True, exist_ok=True)
     for source, target in task.layers:
         if source.is_dir():
             shutil.copytree(

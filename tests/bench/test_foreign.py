@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from chimera.bench.agents import Chimera, NoOp
-from chimera.bench.foreign import replay
+from chimera.bench.dockerfile import replay
 from chimera.bench.isolation import available_isolation
 from chimera.bench.row import Row
-from chimera.bench.task import BenchTask, load_task
+from chimera.bench.search_path import search_path
+from chimera.bench.task import BenchTask, discover, load_task
 from chimera.testing import ScriptedModel, call, text
 
 RunTrial = Callable[..., Row]
@@ -151,6 +153,74 @@ def test_a_private_folder_cannot_hold_a_foreign_task(write: Write, run_trial: Ru
             id="volume",
         ),
         pytest.param(
+            "environment/Dockerfile",
+            "FROM x\nRUN echo hello > greeting.txt\n",
+            "RUN echo hello > greeting.txt",
+            id="echo",
+        ),
+        pytest.param(
+            "environment/Dockerfile", "FROM x\nRUN mkdir a || make b\n", "RUN mkdir a || make b", id="or"
+        ),
+        pytest.param(
+            "environment/Dockerfile",
+            "FROM x\nRUN mkdir -p /data\n",
+            "a folder outside the working directory /app: /data",
+            id="mkdir",
+        ),
+        pytest.param(
+            "environment/Dockerfile", 'FROM x\nRUN ["make", "all"]\n', "line 2: RUN make all", id="exec"
+        ),
+        pytest.param(
+            "environment/Dockerfile",
+            "FROM x\nRUN pip install -r wanted.txt\n",
+            "Python packages: those of wanted.txt",
+            id="wanted",
+        ),
+        pytest.param(
+            "environment/Dockerfile",
+            "FROM x\nRUN python3 -m pip install 'pytest>=999'\n",
+            "Python packages: pytest>=999",
+            id="newer",
+        ),
+        pytest.param(
+            "environment/Dockerfile",
+            "FROM x AS a\nFROM y\n",
+            "line 2: a build in several stages",
+            id="stages",
+        ),
+        pytest.param(
+            "environment/Dockerfile",
+            "FROM x\nADD setup.tar.gz .\n",
+            "line 2: unpacking setup.tar.gz",
+            id="archive",
+        ),
+        pytest.param(
+            "environment/Dockerfile",
+            "FROM x\nCOPY --chmod=755 setup.txt .\n",
+            "a copy from elsewhere",
+            id="mode",
+        ),
+        pytest.param(
+            "environment/Dockerfile",
+            'FROM x\nENTRYPOINT ["redis-server"]\n',
+            "a program that it starts",
+            id="entry",
+        ),
+        pytest.param("environment/.dockerignore", "*.txt\n", "left out of copies", id="ignored"),
+        pytest.param(
+            "task.toml",
+            "version = '1.0'\n[environment]\nallow_internet = true\n",
+            "a network (environment.allow_internet)",
+            id="internet",
+        ),
+        pytest.param(
+            "task.toml",
+            "[verifier.env]\nKEY = '${JUDGE_KEY}'\n",
+            "a variable of the machine (verifier.env.KEY is '${JUDGE_KEY}')",
+            id="host variable",
+        ),
+        pytest.param("task.toml", "[agent]\nuser = 'guest'\n", "agent.user is 'guest'", id="agent's user"),
+        pytest.param(
             "environment/Dockerfile", "FROM x\nWORKDIR /\n", "the working directory /, which", id="root"
         ),
         pytest.param("environment/compose.yaml", "services: {}\n", "several containers", id="compose"),
@@ -201,3 +271,93 @@ def test_a_dockerfile_is_carried_out_in_order(tmp_path: Path) -> None:
         (tmp_path.name, "all"),
     ]
     assert (found.variables, found.lacks) == ({"A": "1 2"}, [])
+
+
+def test_variables_stand_for_what_is_known_of_them(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("")
+    (tmp_path / "Dockerfile").write_text(
+        "ARG PLACE=/srv/site\nFROM x\nENV HOME_OF=$PLACE NOTHING=a$GONE-b WORD=${GONE:-else}${PLACE:+!}\n"
+        'ENV PATH=/srv/site/bin:$PATH RAW=\'$PLACE\'\nWORKDIR ${HOME_OF}/app\nCOPY ["a.txt", "$HOME_OF/app/b.txt"]\n'
+        "RUN mkdir -p logs/old ./new && mkdir -p /tmp/x /logs/verifier\n"
+    )
+    found = replay(tmp_path / "Dockerfile")
+    assert found.lacks == []
+    assert found.variables == {
+        "HOME_OF": "/srv/site",
+        "NOTHING": "a-b",
+        "WORD": "else!",
+        "PATH": f"/srv/site/bin:{search_path()}",
+        "RAW": "$PLACE",
+    }
+    assert str(found.workdir) == "/srv/site/app"
+    assert [str(target) for _, target in found.layers] == ["b.txt"]
+    assert [str(folder) for folder in found.folders] == ["logs/old", "new"]
+
+
+@needs_namespace
+def test_variables_and_folders_of_an_image_are_there(write: Write, run_trial: RunTrial) -> None:
+    dockerfile = "FROM x\nWORKDIR /srv/app\nENV PATH=/srv/app/bin:$PATH\nRUN mkdir -p out bin && echo made\nCOPY data data\n"
+    files = {
+        "environment/Dockerfile": dockerfile,
+        "task.toml": "version = '1.0'\n[environment.env]\nSUM = '7'\n",
+        "solution/solve.sh": 'cd /srv/app && [ -d out ] && echo "$SUM" >out/sum.txt\n',
+        "tests/test.sh": (
+            "cd /srv/app; python3 -c 'import sys' || exit 1\n"
+            '[ "$(cat out/sum.txt)" = "$SUM" ]; echo $((1 - $?)) >/logs/verifier/reward.txt\n'
+        ),
+    }
+    assert run_trial(write(**files), "namespace").reward == 1
+    assert run_trial(write(**files), "namespace", NoOp(), folder="noop").reward == 0
+
+
+def test_an_image_of_the_grader_is_read_as_well(write: Write) -> None:
+    separate = "version = '1.0'\n[verifier]\nenvironment_mode = 'separate'\n"
+    grader = "FROM y\nENV GREETING=hello\nCOPY . /tests\nWORKDIR /app\nRUN pip install no-such-package\n"
+    task = write(**{"task.toml": separate, "tests/Dockerfile": grader})
+    assert task.lacks == ("in its grader, Python packages: no-such-package",)
+    assert task.verifier_env == {"GREETING": "hello"}
+    assert write(**{"task.toml": "version = '1.0'\n", "tests/Dockerfile": grader}).lacks == ()
+
+
+@pytest.mark.parametrize(
+    ("task_toml", "removed", "lack"),
+    [
+        pytest.param(
+            "[[steps]]\nname = 'a'\n", ["instruction.md", "tests"], "several steps (steps)", id="steps"
+        ),
+        pytest.param(
+            "[environment]\ndocker_image = 'x:1'\n",
+            ["environment/Dockerfile"],
+            "a prebuilt image (environment.docker_image)",
+            id="image",
+        ),
+        pytest.param("", ["tests/test.sh"], "its own tests/test.sh, which is missing", id="no tests"),
+        pytest.param("", ["instruction.md"], "its own instruction.md, which is missing", id="no instruction"),
+    ],
+)
+def test_a_task_that_cannot_be_run_does_not_keep_others_from_it(
+    write: Write, tmp_path: Path, task_toml: str, removed: list[str], lack: str
+) -> None:
+    folder = write().folder
+    other = folder.with_name("odd")
+    folder.rename(other)
+    (other / "task.toml").write_text("version = '1.0'\n" + task_toml)
+    for path in removed:
+        shutil.rmtree(other / path) if (other / path).is_dir() else (other / path).unlink()
+    write()
+    good, odd = discover(tmp_path / "theirs")
+    assert (good.lacks, odd.name) == ((), "foreign/odd")
+    assert lack in odd.lacks
+
+
+@pytest.mark.parametrize(
+    ("named", "name"),
+    [
+        ("[task]\nname = 'Laude/Hello World'\n", "laude/hello-world"),
+        ("[task]\nname = 'Hello'\n", "foreign/hello"),
+        ("[task]\nname = '_x/.y'\n", "x/y"),
+        ("[metadata]\ndifficulty = 3\ncategory = ['a']\n", "foreign/sum-it"),
+    ],
+)
+def test_what_the_format_leaves_free_is_free(write: Write, named: str, name: str) -> None:
+    assert write(**{"task.toml": f"version = '1.0'\n{named}"}).name == name

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from chimera.bench import generators
 from chimera.bench.agents import Chimera, Desk, NoOp, Oracle, Work
 from chimera.bench.isolation import Isolation, available_isolation, hidden_folders
 from chimera.bench.measures import Rework
@@ -398,6 +399,21 @@ def test_an_agent_in_a_namespace_sees_neither_tests_nor_results(
     said = model.requests[-1].messages[-1].content
     assert said.count("No such file") == 3
     assert said.rstrip().endswith("\n1")
+
+
+@pytest.mark.skipif(available_isolation() != "namespace", reason="no sandbox works here")
+def test_an_agent_in_a_namespace_cannot_generate_the_tests_of_its_task(
+    make_task: MakeTask, run_trial: RunTrial, tmp_path: Path
+) -> None:
+    search = (
+        "python3 -m chimera.bench.generators made 1; cat made/*/*/solution/solve.sh"
+        f"; cat {Path(generators.__file__).parent}/relay.py {Path(__file__)}"
+    )
+    row = run_trial(make_task({"solution/solve.sh": f"{search}; true\n"}), "namespace")
+    assert row.status == "graded"
+    said = (tmp_path / "trial" / "output.txt").read_text()
+    assert said.count("No such file") == 3
+    assert "No module named" in said
 
 
 REPAIR: list[Reply] = [
