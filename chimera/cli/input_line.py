@@ -63,12 +63,8 @@ class PlainLines:
             return self._stdin.readline() or None
         if self._ahead:
             return self._ahead.pop()
-        try:
-            with self._terminal.question(PROMPT):
-                line = self._stdin.readline()
-        except KeyboardInterrupt:
-            self._terminal.line("")
-            raise
+        with self._terminal.question(PROMPT):
+            line = self._stdin.readline()
         while line and line.strip() not in self._commands and self._more():
             following = self._stdin.readline()
             if not following:

@@ -20,6 +20,8 @@ _ASCII = str.maketrans(
     {"·": "-", "…": "~", "→": ">", "✓": "+", "✗": "x", "█": "#", "░": ".", "┊": ":", "↺": "*"}
 )
 _USUAL_COLUMNS = 80
+_ECHO_CELLS = 2
+"""Of the ^C that a terminal writes behind whatever stands in the line."""
 
 
 class Terminal:
@@ -84,7 +86,7 @@ class Terminal:
         with self.lock:
             if not self.live or self._asking or self._flowing:
                 return
-            shown = fit(self._safe(text), self.columns or _USUAL_COLUMNS)
+            shown = fit(self._safe(text), (self.columns or _USUAL_COLUMNS) - _ECHO_CELLS)
             before, self._transient = self._transient, 0
             over = " " * (before - width(shown))
             self._write(("\r" if before else "") + self._painted(shown, "dim") + over)
@@ -105,12 +107,18 @@ class Terminal:
 
     @contextmanager
     def question(self, text: str) -> Iterator[None]:
-        """A question of our own at the beginning of a line; for the duration of the block nothing is written behind it."""
+        """A question of our own at the beginning of a line; for the duration of the block nothing is written behind it.
+
+        A Ctrl-C instead of an answer ends its line.
+        """
         with self.lock:
             self._write(text)
             self._asking = True
         try:
             yield
+        except KeyboardInterrupt:
+            self._write("\n")
+            raise
         finally:
             self._asking = False
 
@@ -152,7 +160,7 @@ class Terminal:
             return
         if self._transient:
             # Blanks instead of an erase sequence: they work without colours, too.
-            text = "\r" + " " * self._transient + "\r" + text
+            text = "\r" + " " * (self._transient + _ECHO_CELLS) + "\r" + text
             self._transient = 0
         try:
             self._stream.write(text.translate(_ASCII) if self._encoding else text)

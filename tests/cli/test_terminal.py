@@ -105,7 +105,33 @@ def test_what_stood_in_the_line_is_wiped_without_escape_sequences() -> None:
     terminal = Terminal(stream, {"NO_COLOR": "1"})
     terminal.transient("waiting")
     terminal.line("done")
-    assert stream.getvalue() == "waiting\r" + " " * 7 + "\rdone\n"
+    assert stream.getvalue() == "waiting\r" + " " * 9 + "\rdone\n"
+
+
+def test_the_echo_of_a_ctrl_c_is_wiped_with_what_stood_before_it() -> None:
+    stream = Screenful()
+    terminal = Terminal(stream, {"NO_COLOR": "1"})
+    terminal.transient("漢" * 100)
+    stream.write("^C")
+    terminal.line("stopped")
+    assert seen(stream) == ["stopped", ""]
+    assert all(width(part) <= 79 for part in stream.getvalue().split("\r"))
+
+
+def test_what_follows_an_interrupted_question_has_a_line_of_its_own() -> None:
+    stream = Screenful()
+    terminal = Terminal(stream, {"NO_COLOR": "1"})
+
+    def interrupt() -> None:
+        with terminal.question("Well? "):
+            stream.write("^C")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    terminal.transient("5 s · waiting")
+    terminal.line("stopped")
+    assert seen(stream) == ["Well? ^C", "stopped", ""]
 
 
 def test_a_stream_without_our_characters_gets_plain_ones() -> None:
