@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -165,8 +166,13 @@ def arm_label(job: FinishedJob, arm: str, *, with_model: bool = True) -> str:
     """What tables call an arm, or an agent: its name and its model."""
     arms = job.record.settings["arms"]
     model = arms.get(arm, next(iter(arms.values()))).get("model")
-    named = with_model and model and model.replace(":", "-") not in arm
+    named = with_model and model and _letters(model) not in _letters(arm)
     return f"{arm} ({model})" if named else arm
+
+
+def _letters(name: str) -> str:
+    """What is left of a name in that of an arm, which is one for a folder as well."""
+    return re.sub(r"\W+", "-", name)
 
 
 def models(jobs: Sequence[FinishedJob]) -> tuple[str, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -41,6 +42,8 @@ Executor = Literal["local", "ray"]
 """Where trials run: in processes of this machine, or on a Ray cluster."""
 # A provider that is out of order, or a full disk, wants minutes rather than seconds.
 _FIRST_DELAY_S = 10.0
+# With the task's name in front it must stay a name that file systems take.
+_MOST_OF_NAME = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,18 @@ class Arm:
     def of(cls, agent: BenchAgent) -> Arm:
         """The only arm of its agent."""
         return cls(name=agent.name, agent=agent)
+
+
+def arm_names(wanted: Sequence[str]) -> tuple[str, ...]:
+    """As wanted, but each a name for a folder, and each once."""
+    found: list[str] = []
+    for name in wanted:
+        short = re.sub(r"(?a)[^\w=+,~-]+", lambda odd: "." if odd[0] == "." else "-", name)[:_MOST_OF_NAME]
+        number = 1
+        while (unique := short if number == 1 else f"{short}~{number}") in found:
+            number += 1
+        found.append(unique)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +197,8 @@ class _Run:
     waiting: deque[Trial]
     interrupted: bool = False
     capped: bool = False
+    lost: float = 0.0
+    """US dollars for tries that were begun again, and so have no row."""
 
     def go(self, workers: Workers) -> None:
         try:
@@ -198,8 +215,7 @@ class _Run:
 
     def _feed(self, workers: Workers) -> bool:
         """Start what there is room for; whether anything runs."""
-        most = self.job.max_cost
-        if most is not None and sum(row.cost_usd or 0.0 for row in self.rows.values()) >= most:
+        if self._is_spent():
             self.capped = self.capped or bool(self.waiting)
             self.waiting.clear()
         while self.waiting and workers.free:
@@ -208,6 +224,11 @@ class _Run:
             workers.start(trial, self.job.first_delay_s * 2 ** (trial.tries - 2) if trial.tries > 1 else 0.0)
         return workers.busy
 
+    def _is_spent(self, more: float = 0.0) -> bool:
+        """Whether the job has cost what it may; of a model without prices nobody knows."""
+        rows = sum(row.cost_usd or 0.0 for row in self.rows.values())
+        return self.job.max_cost is not None and rows + self.lost + more >= self.job.max_cost
+
     def _take(self, finished: Finished) -> None:
         trial, row = finished.trial, finished.row
         again = (
@@ -215,8 +236,10 @@ class _Run:
             and row.stop_reason != StopReason.AUTH_ERROR
             and trial.tries <= self.job.infra_retries
             and not self.interrupted
+            and not self._is_spent(row.cost_usd or 0.0)
         )
         if again:
+            self.lost += row.cost_usd or 0.0
             self.waiting.append(replace(trial, tries=trial.tries + 1, phase="setup", seconds={}))
             return
         self.results.append(row)

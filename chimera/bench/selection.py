@@ -16,11 +16,20 @@ from chimera.bench.cheat import Cheat
 from chimera.bench.policies.mind import MINDS
 from chimera.bench.policies.policy import PolicyModel
 from chimera.bench.task import BenchTask
-from chimera.config import Config, load_config
+from chimera.config import Config, Settings, load_settings
 from chimera.core.tokens import TokenCounter
 from chimera.errors import ConfigError
+from chimera.record.known_secrets import without_secrets
 
 _PLAIN: Mapping[str, type[NoOp | Oracle | Cheat]] = {"oracle": Oracle, "noop": NoOp, "cheat": Cheat}
+_OF_TRIALS = {
+    "workspace": "every trial has a folder of its own",
+    "sandbox": "the row says how a trial was kept apart; use --isolation",
+    "mode": "it follows from --isolation",
+    "max_seconds": "the time limit is the task's; use --timeout-multiplier",
+    "allow_net": "the row says what could be reached; use --network",
+}
+"""Settings that would make a row untrue, and what to do instead."""
 AGENTS = ("chimera", *_PLAIN, "scripted:NAME", "module:Class")
 
 
@@ -144,20 +153,26 @@ def _foreign(name: str) -> BenchAgent:
     return made
 
 
-def settings_of(config: Config, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options as JSON values, as the settings made of them."""
-    given = {
-        key: getattr(config, key) for key, value in options.items() if value is not None and key != "model"
+def settings_of(settings: Settings) -> dict[str, Any]:
+    """Whatever was set, in whatever way, as JSON values without secrets: what is not in it is a default."""
+    found = {
+        name: getattr(settings.config, name)
+        for name in settings.origins
+        if name != "model" and name not in _OF_TRIALS
     }
-    return {key: str(value) if isinstance(value, Path) else value for key, value in given.items()}
+    return {
+        name: str(value) if isinstance(value, Path) else without_secrets(name, value)
+        for name, value in found.items()
+    }
 
 
-def checked_config(options: Mapping[str, Any]) -> Config:
+def checked_settings(options: Mapping[str, Any]) -> Settings:
     """The settings of a run with these options.
 
     Raises:
         ConfigError: one cannot be.
     """
-    if "workspace" in options:
-        raise ConfigError("workspace cannot be set: every trial has a folder of its own")
-    return load_config(options)
+    for name, instead in _OF_TRIALS.items():
+        if options.get(name) is not None:
+            raise ConfigError(f"{name} cannot be set: {instead}")
+    return load_settings(options)

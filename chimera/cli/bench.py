@@ -203,6 +203,10 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
 
         # Told now rather than after hours of trials.
         require_scipy()
+        if html.is_dir() or not html.absolute().parent.is_dir():
+            raise ConfigError(
+                f"--html {str(html)!r}: there is no folder to write that file to; make it first"
+            )
     folder = output_folder or new_output(state_dir())
     level = available_isolation(None if isolation == "auto" else isolation)
     arms = _arms(agent, given, sweep, priced=job_max_cost is not None)
@@ -253,13 +257,14 @@ def _arms(name: str, given: Mapping[str, Any], sweep: str | None, *, priced: boo
     Raises:
         ConfigError: a setting that cannot be, or one that this agent has no use for.
     """
-    from chimera.bench.job import Arm
-    from chimera.bench.selection import agent_of, checked_config, settings_of
+    from chimera.bench.job import Arm, arm_names
+    from chimera.bench.selection import agent_of, checked_settings, settings_of
 
     arms = []
     for label, extra in _swept(sweep):
         options = {**given, **extra}
-        config = checked_config(options)
+        settings = checked_settings(options)
+        config = settings.config
         if name == "chimera":
             from chimera.models.choose import choose_model, has_price
 
@@ -269,9 +274,10 @@ def _arms(name: str, given: Mapping[str, Any], sweep: str | None, *, priced: boo
                     f"the price of {with_price.name!r} is unknown, so --job-max-cost cannot be kept; leave it out"
                 )
         agent = agent_of(name, config, options)
-        arm = Arm.of(agent)
-        arms.append(replace(arm, name=arm.name + label, settings=settings_of(config, options)))
-    return tuple(arms)
+        ours = name == "chimera" or name.startswith("scripted:")
+        arms.append(Arm(name=agent.name + label, agent=agent, settings=settings_of(settings) if ours else {}))
+    names = arm_names([arm.name for arm in arms])
+    return tuple(replace(arm, name=found) for arm, found in zip(arms, names, strict=True))
 
 
 def _swept(sweep: str | None) -> Sequence[tuple[str, Mapping[str, Any]]]:

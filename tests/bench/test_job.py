@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chimera.bench.agents import BenchAgent, Chimera, Desk, NoOp, Oracle, Work
-from chimera.bench.job import Arm, Job, new_output
+from chimera.bench.job import Arm, Job, arm_names, new_output
 from chimera.bench.report import Report
 from chimera.bench.row import Phase, Row
 from chimera.bench.task import BenchTask
@@ -202,3 +202,17 @@ def test_a_report_of_no_rows_can_still_be_shown() -> None:
     report = Report(rows=(), planned=2, interrupted=True)
     assert "no trial was graded" in report.table()
     assert report.summary()["pass_rate"] is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        (["chimera-window-4000", "a=b"], ["chimera-window-4000", "a=b"]),
+        (["c-model-acme/large3.2", "c-model-acme/small"], ["c-model-acme-large3.2", "c-model-acme-small"]),
+        (["../../x", "/etc/passwd", "a\0b c"], ["-x", "-etc-passwd", "a-b-c"]),
+        (["c-pytest -q", "c-pytest  -q"], ["c-pytest--q", "c-pytest--q~2"]),
+        (["é" * 3 + "x" * 500], ["-" + "x" * 119]),
+    ],
+)
+def test_an_arm_has_a_name_that_a_folder_can_have(wanted: list[str], names: list[str]) -> None:
+    assert arm_names(wanted) == tuple(names)

@@ -7,7 +7,7 @@ import pytest
 
 from chimera.bench.agents import Chimera, NoOp, Oracle
 from chimera.bench.cheat import Cheat
-from chimera.bench.selection import Scripted, Selection, agent_of, checked_config
+from chimera.bench.selection import Scripted, Selection, agent_of, checked_settings, settings_of
 from chimera.bench.task import BenchTask
 from chimera.config import Config
 from chimera.errors import ConfigError
@@ -91,8 +91,34 @@ def test_an_agent_of_ones_own_is_found_by_its_import_path(
     assert agent_of("our_agents_4711:Ours", Config(), {}).name == "ours"
 
 
-def test_the_folder_of_a_trial_is_no_setting() -> None:
-    with pytest.raises(ConfigError, match="every trial has a folder of its own"):
-        checked_config({"workspace": "/tmp"})
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("workspace", "/tmp", "every trial has a folder of its own"),
+        ("sandbox", "danger-full-access", "use --isolation"),
+        ("sandbox", "read-only", "use --isolation"),
+        ("mode", "yolo", "it follows from --isolation"),
+        ("max_seconds", 60, "use --timeout-multiplier"),
+        ("allow_net", True, "use --network"),
+        ("allow_net", False, "use --network"),
+    ],
+)
+def test_what_a_row_says_of_its_trial_is_no_setting(name: str, value: object, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} cannot be set: .*{said}"):
+        checked_settings({name: value})
+
+
+def test_a_setting_that_is_none_is_told() -> None:
     with pytest.raises(ConfigError, match="unknown option 'compactoin'; did you mean 'compaction'"):
-        checked_config({"compactoin": "mask"})
+        checked_settings({"compactoin": "mask"})
+
+
+def test_settings_count_wherever_they_come_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("keep_turns = 3\nmode = 'auto'\n")
+    monkeypatch.setenv("CHIMERA_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("CHIMERA_COMPACTION", "mask")
+    monkeypatch.setenv("CHIMERA_MODEL", "acme/large")
+    settings = {"window": 8000, "max_steps": None, "model_options": {"api_key": "hush-hush-hush"}}
+    found = settings_of(checked_settings(settings))
+    assert found.pop("model_options") != settings["model_options"]
+    assert found == {"keep_turns": 3, "compaction": "mask", "window": 8000}

@@ -18,7 +18,7 @@ from chimera.bench.trial import Trial
 from chimera.bench.workers import InProcesses, InTurn
 from chimera.config import process_environment
 from chimera.core.messages import Usage
-from chimera.core.state import StopReason
+from chimera.core.state import RunResult, Stop, StopReason
 from chimera.errors import ConfigError
 from chimera.testing import Reply, ScriptedModel
 from tests.bench.agents_for_tests import Base, Dying, Flaky, Picky, Sleeping, Telling
@@ -221,6 +221,24 @@ def test_no_trial_begins_once_the_job_has_cost_enough(make_task: MakeTask, tmp_p
     ).run()
     assert len(again.rows) == 3
     assert again.exit_code() == 5
+
+
+@dataclass(frozen=True)
+class Costly(Base):
+    """Never gets through to its provider, and pays for it."""
+
+    name: str = "costly"
+
+    def work(self, task: BenchTask, desk: Desk) -> Work:
+        spent = Usage(input_tokens=10, output_tokens=1, cost_usd=0.25)
+        stop = Stop(StopReason.MODEL_ERROR, message="out of order")
+        return Work(stop_reason=str(stop.reason), run=RunResult.of_stop(stop, usage=spent))
+
+
+def test_what_a_try_cost_that_is_begun_again_counts_as_well(make_task: MakeTask, tmp_path: Path) -> None:
+    report = job(make_task(), Costly(), tmp_path / "out", attempts=3, infra_retries=9, max_cost=0.9).run()
+    (row,) = report.rows
+    assert (row.status, row.tries, report.exit_code()) == ("provider_error", 2, 5)
 
 
 def test_other_limits_make_rows_that_are_not_comparable(make_task: MakeTask, tmp_path: Path) -> None:
