@@ -196,8 +196,7 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
     resume = resume or redo is not None
     if resume and output_folder is None:
         raise ConfigError("--resume needs --output DIR: the folder of the job to go on with")
-    if not 0 < timeout_multiplier < float("inf"):
-        raise ConfigError(f"--timeout-multiplier is {timeout_multiplier}; it must be above 0")
+    _check_numbers(timeout_multiplier, job_max_cost, fail_under)
     if html is not None:
         from chimera.bench.statistics import require_scipy
 
@@ -246,6 +245,15 @@ def bench(  # noqa: PLR0913  (a command has the options it has)
     return report.exit_code(fail_under)
 
 
+def _check_numbers(multiplier: float, cost: float | None, rate: float | None) -> None:
+    for option, value in (("--timeout-multiplier", multiplier), ("--job-max-cost", cost)):
+        if value is not None and not 0 < value < float("inf"):
+            raise ConfigError(f"{option} is {value}; it must be above 0")
+    # The parser lets what is no number pass: it is not below 0 either.
+    if rate is not None and not 0 <= rate <= 1:
+        raise ConfigError(f"--fail-under is {rate}; it must be from 0 to 1")
+
+
 def default_jobs() -> int:
     """Half the cores: what a trial runs is often parallel itself."""
     return max(1, (os.cpu_count() or 1) // 2)
@@ -260,6 +268,8 @@ def _arms(name: str, given: Mapping[str, Any], sweep: str | None, *, priced: boo
     from chimera.bench.job import Arm, arm_names
     from chimera.bench.selection import agent_of, checked_settings, settings_of
 
+    if priced and (name in {"oracle", "noop", "cheat"} or name.startswith("scripted:")):
+        raise ConfigError(f"--job-max-cost says nothing to --agent {name}, which costs nothing; leave it out")
     arms = []
     for label, extra in _swept(sweep):
         options = {**given, **extra}

@@ -94,6 +94,25 @@ def test_a_trial_without_a_grade_makes_the_benchmark_incomplete(chimera: Chimera
             id="rate",
         ),
         pytest.param(
+            [str(HELLO), "--agent", "noop", "--fail-under", "nan"], "it must be from 0 to 1", id="no rate"
+        ),
+        pytest.param(
+            [str(HELLO), "-m", "scripted:x", "--job-max-cost", "-1"], "-1.0; it must be above 0", id="cost"
+        ),
+        pytest.param(
+            [str(HELLO), "--agent", "noop", "--job-max-cost", "1"], "which costs nothing", id="free agent"
+        ),
+        pytest.param(
+            [str(HELLO), "-m", "scripted:x", "--set", "sandbox=danger-full-access"],
+            "sandbox cannot be set: the row says how",
+            id="sandbox",
+        ),
+        pytest.param(
+            [str(HELLO), "--agent", "noop", "--html", "/nonexistent/page.html"],
+            "there is no folder to write that file to",
+            id="page",
+        ),
+        pytest.param(
             [str(HELLO), "--agent", "oracle", "-m", "x"], "--model says nothing to --agent oracle", id="m"
         ),
         pytest.param(
