@@ -56,6 +56,7 @@ def schema_bench(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     from chimera.core.context_budget import ContextBudget
     from chimera.core.model import Window
     from chimera.core.tokens import TokenCounter
+    from chimera.tools.sample_calls import is_sound
     from chimera.tools.schema_compact import compact_schema
 
     output: Output = ctx.obj
@@ -73,7 +74,9 @@ def schema_bench(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     rows: list[Row] = [(s["function"]["name"], counter.schema(s), counter.schema(c)) for s, c in pairs]
     full, compact = sum(row[1] for row in rows), sum(row[2] for row in rows)
     budgets = {n: ContextBudget(window=Window(tokens=n, source="argument")).budget for n in _WINDOWS}
-    proof = _proof(pairs, calls)
+    whole = [is_sound(schema["function"]["parameters"]) for schema in schemas]
+    broken = [name for (name, _, _), sound in zip(rows, whole, strict=True) if not sound]
+    proof = _proof([pair for pair, sound in zip(pairs, whole, strict=True) if sound], calls)
     if output_format == "json":
         output.json(
             {
@@ -84,11 +87,18 @@ def schema_bench(  # noqa: PLR0913, PLR0917  (a command has the options it has)
                     {"window": n, "full": round(full / b, 4), "compact": round(compact / b, 4)}
                     for n, b in budgets.items()
                 ],
-                "proof": {"calls": proof.calls, "valid": proof.valid, "differing": proof.differing},
+                "proof": {
+                    "calls": proof.calls,
+                    "valid": proof.valid,
+                    "differing": proof.differing,
+                    "left_out": broken,
+                },
             }
         )
     else:
         output.text(escaped("\n".join(_table(rows, budgets, proof))))
+        if broken:
+            output.text(escaped(f"Not compared, since their schemas are no JSON Schema: {', '.join(broken)}"))
     return 1 if proof.differing else 0
 
 

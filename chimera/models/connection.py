@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from chimera.config import process_environment
 from chimera.errors import ModelError
 from chimera.models.adapter import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, TOTAL_TIMEOUT_S
-from chimera.models.local_window import is_loopback
+from chimera.workspace.addresses import is_loopback
 
 if TYPE_CHECKING:
     import ssl

@@ -6,7 +6,6 @@ Asked once, before a run, over plain `http.client`, so that neither litellm nor 
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import json
 import re
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from chimera.core.model import Window
+from chimera.workspace.addresses import is_loopback
 
 ANSWER_TIMEOUT_S = 2.0
 CONNECT_TIMEOUT_S = 0.2
@@ -41,15 +41,6 @@ LOCAL_SERVERS = (
     LocalServer(kind="LM Studio", api_base="http://127.0.0.1:1234/v1"),
     LocalServer(kind="vLLM", api_base="http://127.0.0.1:8000/v1"),
 )
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address is this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def served_model(server: LocalServer, *, api_key: str | None = None) -> str | None:

@@ -111,7 +111,7 @@ def schema_check(parameters: Mapping[str, Any]) -> Check:
 
     def fault_of(values: Mapping[str, Any]) -> str | None:
         steps.taken = 0
-        return _fault(validator(), values)
+        return _fault(validator, values)
 
     def check(values: dict[str, Any]) -> dict[str, Any]:
         _check_encodable(values)
@@ -173,23 +173,22 @@ def _check_encodable(values: Mapping[str, Any]) -> None:
         ) from fault
 
 
-def _fault(validator: Validator, values: Mapping[str, Any]) -> str | None:
-    """What is wrong with the arguments, to judge by the schema; None also where the schema itself is at fault."""
-    from jsonschema.exceptions import SchemaError, UnknownType, best_match
+def schema_faults() -> tuple[type[Exception], ...]:
+    """What comes of judging by a schema that is none."""
+    from jsonschema.exceptions import SchemaError, UndefinedTypeCheck, UnknownType
     from referencing.exceptions import Unresolvable
 
-    at_fault = (
-        Unresolvable,
-        SchemaError,
-        UnknownType,
-        RecursionError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-    )
+    own = (Unresolvable, SchemaError, UnknownType, UndefinedTypeCheck)
+    return (*own, RecursionError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError)
+
+
+def _fault(validator: Callable[[], Validator], values: Mapping[str, Any]) -> str | None:
+    """What is wrong with the arguments, to judge by the schema; None also where the schema itself is at fault."""
+    from jsonschema.exceptions import best_match
+
     try:
-        error = best_match(validator.iter_errors(values))
-    except (*at_fault, _TooManyStepsError):
+        error = best_match(validator().iter_errors(values))
+    except (*schema_faults(), _TooManyStepsError):
         return None
     if error is None:
         return None

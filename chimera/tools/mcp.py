@@ -191,10 +191,10 @@ class _Server:
                 tools += page.tools
                 cursor = page.next_cursor
                 if cursor is None:
-                    break
+                    return tools
         except _faults() as fault:
             raise ConfigError(self._about(f"does not list its tools: {_reason(fault)}")) from fault
-        return tools
+        raise ConfigError(self._about(f"does not come to the end of its list of tools ({_MOST_PAGES} pages)"))
 
     def tool(self, advertised: mcp_types.Tool, name: str) -> Tool:
         """One of its tools, under a name that every provider takes."""

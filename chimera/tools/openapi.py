@@ -202,7 +202,7 @@ def _own_url(document: Mapping[str, Any], path: Path) -> str:
         url = url.replace(
             f"{{{name}}}", str(variable.get("default", "")) if isinstance(variable, dict) else ""
         )
-    if not urlsplit(url).netloc:
+    if not urlsplit(url).netloc or "{" in url:
         raise ConfigError(f"{str(path)!r} does not say where the service is: give --openapi-base-url")
     return url
 

@@ -21,6 +21,7 @@ from chimera.tools.base import failed
 from chimera.tools.foreign import Deadline
 from chimera.tools.openapi_operations import BODY, Operation, Parameter, SchemeUse
 from chimera.tools.wording import one_line, size_text
+from chimera.workspace.addresses import is_loopback
 from chimera.workspace.terminal_text import escaped, plain_text
 
 if TYPE_CHECKING:
@@ -119,7 +120,9 @@ class Service:
         if self._client is None:
             agent = {"user-agent": f"chimera/{__version__}"}
             try:
-                self._client = httpx.Client(follow_redirects=False, headers=agent)
+                # Never through a proxy to this machine itself; what else the environment says is about certificates.
+                own = is_loopback(self.base_url) and self.base_url.startswith("http:")
+                self._client = httpx.Client(follow_redirects=False, headers=agent, trust_env=not own)
             except (ImportError, ValueError) as fault:  # a proxy of a kind that httpx alone cannot use
                 raise ToolError(
                     f"No connection to {self._host} can be made from here: {one_line(escaped(str(fault)), 300)}. Nothing was "
@@ -191,8 +194,8 @@ class Service:
                 if not response.is_redirect or response.next_request is None:
                     return _output(name, response, _body(response, ends_at))
                 there = response.next_request
-                follow = operation.method in {"get", "head"} and _same_origin(str(there.url), self.base_url)
-                if not follow:
+                within = _same_origin(str(there.url), self.base_url) and self._is_below(there.url.path)
+                if operation.method not in {"get", "head"} or not within:
                     raise ToolError(
                         f"{name} was answered with a redirect (HTTP {response.status_code}) to "
                         f"{one_line(escaped(str(there.url.copy_with(query=None))), 200)}, which is not followed. Go another way."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import string
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,9 @@ _SPOILED_SHARE = 0.6
 """Of the calls. Not every change makes a call wrong."""
 _BEYOND_SHARE = 0.15
 """Of the texts and numbers that have a bound: just beyond it."""
+_MOST_LENGTH = 2_000
+_MOST_ITEMS = 100
+"""A schema may ask for more than fits into memory; calls that it refuses are worth as much here."""
 _WRONG: tuple[Any, ...] = (None, "", "x" * 300, -1, 0, 10**9, 3.7, True, [], {}, [None], {"unexpected": 1})
 # Some of these are annotations in a schema, and none of them is one in a call.
 _NAMES = ("unexpected", "title", "default", "example", "description", "x")
@@ -59,6 +61,20 @@ def compare(full: Mapping[str, Any], compact: Mapping[str, Any], *, calls: int, 
     return Comparison(calls=calls, valid=valid, differing=differing)
 
 
+def is_sound(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema is one by the rules of its own dialect, so that calls can be made from it."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import validator_for
+
+    from chimera.tools.foreign import schema_faults
+
+    try:
+        validator_for(schema, default=Draft202012Validator).check_schema(schema)
+    except schema_faults():
+        return False
+    return True
+
+
 def sample_calls(schema: Mapping[str, Any], *, calls: int, seed: int) -> Iterator[Any]:
     """Arguments made from a schema: as it wants them, and spoiled in one place."""
     random = Random(seed)  # noqa: S311  (nothing secret)
@@ -81,14 +97,14 @@ def _validator(schema: Mapping[str, Any]) -> Validator:
 
 def _faults(validator: Validator, arguments: Any) -> frozenset[Any]:
     """Each place that is refused, with the keyword that refuses it; empty for a valid call."""
-    from referencing.exceptions import Unresolvable
+    from chimera.tools.foreign import schema_faults
 
     try:
         return frozenset(
             (tuple(map(str, error.absolute_path)), tuple(map(str, error.absolute_schema_path)))
             for error in validator.iter_errors(arguments)
         )
-    except (Unresolvable, RecursionError, re.error, TypeError, ValueError) as fault:
+    except schema_faults() as fault:
         # A schema that is broken is broken in the same way in both.
         return frozenset({type(fault).__name__})
 
@@ -152,10 +168,9 @@ class _Sampler:
             case "object":
                 return self._object(schema, depth)
             case "array":
-                least = schema.get("minItems", 0)
-                count = self._random.randint(
-                    least, max(least, min(schema.get("maxItems", least + 2), least + 2))
-                )
+                least = min(schema.get("minItems", 0), _MOST_ITEMS)
+                most = min(schema.get("maxItems", least + 2), least + 2)
+                count = self._random.randint(least, max(least, most))
                 return [self.value(schema.get("items", True), depth + 1) for _ in range(count)]
             case "string":
                 return self._text(schema)
@@ -168,7 +183,7 @@ class _Sampler:
 
     def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
         properties = schema.get("properties", {})
-        required = set(schema.get("required", ()))
+        required = schema.get("required", ())
         # Deep inside only what must be there, so that no call grows without end.
         optional = 0.5 if depth < 3 else 0.1
         made = {
@@ -184,10 +199,11 @@ class _Sampler:
     def _text(self, schema: Mapping[str, Any]) -> str:
         if (known := _OF_FORMAT.get(str(schema.get("format")))) and self._random.random() < 0.8:
             return known
-        least = schema.get("minLength", 0)
-        most = schema.get("maxLength", least + 12)
-        length = self._random.randint(least, max(least, min(most, least + 12)))
-        beyond = [size for size in (least - 1, most + 1 if "maxLength" in schema else -1) if size >= 0]
+        least = min(schema.get("minLength", 0), _MOST_LENGTH)
+        most = min(schema.get("maxLength", least + 12), least + 12)
+        length = self._random.randint(least, max(least, most))
+        above = schema.get("maxLength", -2) + 1
+        beyond = [size for size in (least - 1, above) if 0 <= size <= _MOST_LENGTH]
         if beyond and self._random.random() < _BEYOND_SHARE:
             length = self._random.choice(beyond)
         return "".join(self._random.choices(string.ascii_letters + " -_", k=length))

@@ -14,6 +14,7 @@ from chimera.errors import ConfigError
 from chimera.tools.mcp_file import Endpoint
 from chimera.tools.server_program import MOST_MESSAGE
 from chimera.tools.wording import size_text
+from chimera.workspace.addresses import is_loopback
 
 _CONNECT_S = 30.0
 
@@ -34,6 +35,8 @@ def endpoint_client(place: Endpoint, timeout_s: float) -> httpx2.AsyncClient:
             headers={"accept-encoding": "identity", **place.headers},
             timeout=httpx2.Timeout(_CONNECT_S, read=timeout_s),
             event_hooks={"response": [_bound]},
+            # Never through a proxy to this machine itself; what else the environment says is about certificates.
+            trust_env=not (is_loopback(place.url) and place.url.startswith("http:")),
         )
     except UnicodeError as fault:
         raise ConfigError(f"a header for {place.host} is not plain ASCII") from fault

@@ -89,3 +89,22 @@ def test_a_file_without_tools_is_told(tmp_path: Path, chimera: Chimera) -> None:
         ended = chimera("schema-bench", "--tools-json", str(path))
         assert ended.code == 2
         assert told in ended.err
+
+
+def test_a_schema_that_is_none_is_counted_and_not_compared(tmp_path: Path, chimera: Chimera) -> None:
+    path = tmp_path / "tools.json"
+    schemas = (
+        {"type": "object", "required": True},
+        {"type": "object", "properties": {"a": {"minLength": 10**12}}},
+    )
+    path.write_text(
+        json.dumps([{"name": f"t{n}", "parameters": schema} for n, schema in enumerate(schemas)]),
+        encoding="utf-8",
+    )
+    given = ("schema-bench", "--calls", "90", "--tools-json", str(path))
+    shown = chimera(*given)
+    assert "Not compared, since their schemas are no JSON Schema: t0" in shown.out
+    found = chimera(*given, "--output-format", "json").result
+    assert found["proof"]["left_out"] == ["t0"]
+    assert found["proof"]["calls"] == 90
+    assert found["proof"]["differing"] == 0

@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from chimera.core.model import Window
-from chimera.models.local_window import LocalServer, is_loopback, reported_window, served_model
+from chimera.models.local_window import LocalServer, reported_window, served_model
+from chimera.workspace.addresses import is_loopback
 from tests.provider import LoopbackProvider, Raw
 
 

@@ -1,7 +1,8 @@
 """An MCP server on standard input and output, in the standard library alone so that it starts at once.
 
 Its tools do what the tests need: echo, tell the environment, fail, hang, die. With `stubborn` as argument it survives the
-end of its input, with `wordy` it answers a call with a message that does not end, with `hostile` its tools are odd.
+end of its input, with `wordy` it answers a call with a message that does not end, with `hostile` its tools are odd, with
+`endless` the list of them has no end.
 """
 
 import json
@@ -78,7 +79,8 @@ def main() -> None:
         elif method == "tools/list":
             half = int(params.get("cursor", "0"))
             shown = HOSTILE if sys.argv[1:] == ["hostile"] else TOOLS
-            reply["result"] = {"tools": shown[half : half + 4], **({} if half else {"nextCursor": "4"})}
+            more = half == 0 or sys.argv[1:] == ["endless"]
+            reply["result"] = {"tools": shown[half : half + 4], **({"nextCursor": "4"} if more else {})}
         elif method == "tools/call" and params["name"] != "refuse":
             reply["result"] = called(params["name"], params.get("arguments", {}))
             if reply["result"] is None:

@@ -44,6 +44,28 @@ def test_a_schema_that_grows_without_end_is_not_judged_to_its_end() -> None:
     assert fits({"$ref": "#/$defs/d0", "$defs": {**doubling, "d60": TEXT}}, x="y")
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": ["x"]},
+        {"properties": {"x": {"items": "x", "$schema": "http://json-schema.org/draft-04/schema#"}}},
+        {"properties": {"x": {"prefixItems": 5, "$ref": "integer"}}},
+        {"properties": {"x": {"multipleOf": 0}}},
+        {"properties": {"x": {"$ref": "#/required"}}, "required": ["x"]},
+        {"properties": {"x": {"enum": 5}}},
+        {"type": "hologram"},
+        {"$schema": ["x"]},
+        {"$schema": 5, "$ref": 5},
+        {"patternProperties": "["},
+        {"dependencies": True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("value", [5, [1], {"y": 1}], ids=str)
+def test_a_schema_that_is_none_ends_no_run(schema: dict[str, Any], value: Any) -> None:
+    fits(schema, x=value)
+
+
 def test_what_a_schema_says_without_patterns_still_holds() -> None:
     schema = {
         "properties": {"n": {"type": "integer", "maximum": 3}, "pattern": TEXT},

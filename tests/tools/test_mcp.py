@@ -251,6 +251,7 @@ with ServerProgram.of(place, {{}}, outside=Path("/nonexistent")) as program:
         pytest.param({"a b": {"command": "sh"}, "a.b": {"command": "sh"}}, "would be called 'a_b'", id="two of a name"),
         pytest.param({"a": {"disabled": True}}, "names no server", id="none"),
         pytest.param({"a": program(tools=["nothing*"])}, "its filter lets through; it has: echo", id="empty filter"),
+        pytest.param({"a": program("endless")}, "does not come to the end of its list of tools (100 pages)", id="endless list"),
         pytest.param({"a": {"command": "sh", "args": ["-c", "echo broken >&2"]}}, "cannot be used: ", id="no server"),
     ],
 )  # fmt: skip

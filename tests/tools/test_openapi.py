@@ -405,7 +405,12 @@ def test_the_service_is_where_the_user_or_the_description_says(tmp_path: Path) -
     server = {"url": "https://{region}.shop.example/v2/", "variables": {"region": {"default": "eu"}}}
     with opened(tmp_path, described(paths, servers=[server])) as imported:
         assert len(imported.tools) == 1
-    nowhere: list[list[dict[str, str]]] = [[], [{"url": "/v1"}], [{}]]
+    nowhere: list[list[dict[str, str]]] = [
+        [],
+        [{"url": "/v1"}],
+        [{}],
+        [{"url": "https://{region}.shop.example"}],
+    ]
     for servers in nowhere:
         with (
             pytest.raises(ConfigError, match="--openapi-base-url"),
@@ -527,6 +532,29 @@ def test_an_address_with_a_key_in_it_is_not_shown(tmp_path: Path) -> None:
         ):
             pass
         assert KEY not in str(fault.value)
+
+
+def test_a_redirect_out_of_the_address_of_the_service_is_not_followed(
+    tmp_path: Path, service: Answers
+) -> None:
+    service.status, service.headers = 302, {"Location": "/v1/../admin"}
+    with opened(
+        tmp_path, described({"/x": {"get": {"operationId": "get"}}}), base_url=service.url
+    ) as imported:
+        assert "which is not followed" in call(imported, "shop__get").text
+    assert len(service.seen) == 1
+
+
+def test_no_proxy_is_asked_for_this_machine(
+    tmp_path: Path, service: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with opened(
+        tmp_path, described({"/x": {"get": {"operationId": "get"}}}), base_url=service.url
+    ) as imported:
+        assert call(imported, "shop__get").ok
 
 
 def test_a_list_in_a_form_is_written_as_often_as_it_has_items(tmp_path: Path, service: Answers) -> None:
