@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import ceil
 from typing import Any
 
 from chimera.bench.aggregate import FinishedJob, arm_label
@@ -14,6 +13,7 @@ from chimera.bench.statistics import (
     difference_interval,
     holm,
     mcnemar_exact,
+    pairs_to_show,
     ratio_interval,
 )
 from chimera.errors import ConfigError
@@ -102,10 +102,8 @@ class Comparison:
 
     @property
     def pairs_needed(self) -> int | None:
-        """About how many pairs would show it, if the difference is what it seems; None if it then cannot be shown."""
-        spare = self.difference + self.margin
-        half = (self.difference_high - self.difference_low) / 2
-        return ceil(self.pairs * (half / spare) ** 2) if spare > 0 and half > 0 else None
+        """About how many pairs would show it, if they differ as often as these; None if they then could not."""
+        return pairs_to_show(self.only_a / self.pairs, self.only_b / self.pairs, self.margin)
 
     def fields(self) -> dict[str, Any]:
         """As JSON values."""

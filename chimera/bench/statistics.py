@@ -5,6 +5,7 @@ Everything here is deterministic: resampling begins from the same seed each time
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, sqrt
@@ -21,6 +22,7 @@ _SEED = 20_260_101
 _CONFIDENCE = 0.95
 # Beside the difference that was found, where the score is 0, its square cannot change its sign.
 _NEAR = 1e-9
+_MOST_PAIRS = 10_000_000
 
 Method = Literal["wilson", "bootstrap by task"]
 
@@ -144,6 +146,22 @@ def paired_interval(only_a: float, only_b: float, pairs: int) -> tuple[float, fl
     low = -1.0 if found <= -1 + _NEAR else float(brentq(excess, -1, found - _NEAR))
     high = 1.0 if found >= 1 - _NEAR else float(brentq(excess, found + _NEAR, 1))
     return low, high
+
+
+def pairs_to_show(only_a: float, only_b: float, margin: float) -> int | None:
+    """The fewest pairs whose interval ends above `-margin` if these shares of them differ; None if there are none."""
+    if only_b - only_a <= -margin:
+        return None
+
+    def shown(pairs: int) -> bool:
+        return paired_interval(only_a * pairs, only_b * pairs, pairs)[0] > -margin
+
+    most = 1
+    while not shown(most):
+        most *= 2
+        if most > _MOST_PAIRS:
+            return None
+    return bisect_left(range(most), True, lo=most // 2, key=shown)
 
 
 def ratio_interval(by_task: Mapping[str, tuple[float, float]]) -> tuple[float, float] | None:

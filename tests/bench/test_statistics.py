@@ -12,6 +12,7 @@ from chimera.bench.statistics import (
     holm,
     mcnemar_exact,
     paired_interval,
+    pairs_to_show,
     pass_all_k,
     pass_at_k,
     rate_interval,
@@ -139,3 +140,14 @@ def test_the_interval_of_a_ratio_holds_it() -> None:
 
 def test_the_ratio_of_one_task_has_no_interval() -> None:
     assert ratio_interval({"task": (100.0, 200.0)}) is None
+
+
+@pytest.mark.parametrize(("only_a", "only_b", "needed"), [(0, 0, 73), (0.05, 0.05, 179), (0.1, 0.05, None)])
+def test_so_many_pairs_show_it_and_one_less_does_not(
+    only_a: float, only_b: float, needed: int | None
+) -> None:
+    found = pairs_to_show(only_a, only_b, 0.05)
+    assert found == needed
+    if found is not None:
+        assert paired_interval(only_a * found, only_b * found, found)[0] > -0.05
+        assert paired_interval(only_a * (found - 1), only_b * (found - 1), found - 1)[0] <= -0.05
