@@ -174,11 +174,11 @@ def _check_encodable(values: Mapping[str, Any]) -> None:
 
 
 def schema_faults() -> tuple[type[Exception], ...]:
-    """What comes of judging by a schema that is none."""
+    """What comes of judging by a schema that is none or does not end."""
     from jsonschema.exceptions import SchemaError, UndefinedTypeCheck, UnknownType
     from referencing.exceptions import Unresolvable
 
-    own = (Unresolvable, SchemaError, UnknownType, UndefinedTypeCheck)
+    own = (_TooManyStepsError, Unresolvable, SchemaError, UnknownType, UndefinedTypeCheck)
     return (*own, RecursionError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError)
 
 
@@ -188,7 +188,7 @@ def _fault(validator: Callable[[], Validator], values: Mapping[str, Any]) -> str
 
     try:
         error = best_match(validator().iter_errors(values))
-    except (*schema_faults(), _TooManyStepsError):
+    except schema_faults():
         return None
     if error is None:
         return None

@@ -69,7 +69,7 @@ def is_sound(schema: Mapping[str, Any]) -> bool:
     from chimera.tools.foreign import schema_faults
 
     try:
-        validator_for(schema, default=Draft202012Validator).check_schema(schema)
+        validator_for(schema, default=Draft202012Validator).check_schema(dict(schema))
     except schema_faults():
         return False
     return True
