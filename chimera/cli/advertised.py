@@ -15,8 +15,8 @@ from chimera.workspace.sandbox import Sandbox
 
 
 @contextmanager
-def advertised_tools(config: Config) -> Iterator[tuple[Tool, ...]]:
-    """The tools that a run with these settings would have, the default ones over no workspace.
+def advertised_tools(config: Config) -> Iterator[tuple[tuple[Tool, ...], tuple[str, ...]]]:
+    """The tools that a run with these settings would have, the default ones over no workspace, and what it would say of them.
 
     Servers that the settings name are started for the block, since only they know their tools.
     """
@@ -28,4 +28,4 @@ def advertised_tools(config: Config) -> Iterator[tuple[Tool, ...]]:
     runner = CommandRunner(root=nowhere, sandbox=idle, environment={}, spool_dir=nowhere)
     with imported_tools(config, process_environment()) as imported:
         tools = (*default_tools(Workspace(root=nowhere), runner), *imported.tools)
-        yield choose_tools(tools, config)
+        yield choose_tools(tools, config), imported.notices

@@ -83,7 +83,7 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         trigger_fraction=config.trigger or DEFAULT_TRIGGER_FRACTION,
         calibration=load_calibration(state_dir(), config.model) if config.model else Calibration(),
     )
-    with advertised_tools(config) as advertised:
+    with advertised_tools(config) as (advertised, notices):
         schemas = [tool.schema() for tool in advertised]
     counter = TokenCounter()
     root = Workspace.open(config.workspace).root
@@ -107,7 +107,7 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
             }
         )
         return 0
-    for notice in quoted.notices:
+    for notice in (*notices, *quoted.notices):
         output.text(f"{notice}\n")
     output.text("\n".join(line.removeprefix("  ") for line in floor_ledger(budget, measured)))
     output.text(f"\nWith --compact-schemas the floor is {compact_total:,} tokens.")

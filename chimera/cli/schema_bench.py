@@ -66,7 +66,7 @@ def schema_bench(  # noqa: PLR0913, PLR0917  (a command has the options it has)
             **options.imports(mcp, openapi, openapi_base_url, openapi_methods, openapi_env),
         }
     )
-    with advertised_tools(replace(config, compact_schemas=False)) as advertised:
+    with advertised_tools(replace(config, compact_schemas=False)) as (advertised, notices):
         schemas = [tool.schema() for tool in advertised]
     schemas += _from_json(tools_json) if tools_json is not None else []
     counter = TokenCounter()
@@ -96,7 +96,7 @@ def schema_bench(  # noqa: PLR0913, PLR0917  (a command has the options it has)
             }
         )
     else:
-        output.text(escaped("\n".join(_table(rows, budgets, proof))))
+        output.text(escaped("\n".join([*notices, *_table(rows, budgets, proof)])))
         if broken:
             output.text(escaped(f"Not compared, since their schemas are no JSON Schema: {', '.join(broken)}"))
     return 1 if proof.differing else 0

@@ -162,7 +162,7 @@ def generated(
             words += f" Noted: {fact}."
             facts.append(Planted(text=fact, step=number, place="reply"))
         made.append(Step(message=assistant(words, *calls_made), outputs=tuple(outputs)))
-    with advertised_tools(Config()) as advertised:
+    with advertised_tools(Config()) as (advertised, _):
         tools = tuple(tool.schema() for tool in advertised)
     return History(
         name=name,

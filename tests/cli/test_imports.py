@@ -21,7 +21,11 @@ def test_floor_run_and_resume_import_tools_and_count_agents_md(
     server = {"command": sys.executable, "args": ["-S", str(PROGRAM)], "tools": ["echo"]}
     servers.write_text(json.dumps({"mcpServers": {"tracker": server}}), encoding="utf-8")
     shop = tmp_path / "shop.json"
-    paths = {"/items": {"get": {"operationId": "list"}, "post": {"operationId": "add"}}}
+    upload = {"requestBody": {"required": True, "content": {"multipart/form-data": {}}}}
+    paths = {
+        "/items": {"get": {"operationId": "list"}, "post": {"operationId": "add"}},
+        "/up": {"post": upload},
+    }
     shop.write_text(json.dumps({"openapi": "3.1.0", "paths": paths}), encoding="utf-8")
     (repository / "AGENTS.md").write_text("Be brief.\n", encoding="utf-8")
     imports = (
@@ -32,6 +36,7 @@ def test_floor_run_and_resume_import_tools_and_count_agents_md(
     told = chimera("floor", "--window", "16000", "--workspace", str(repository), *imports).out
     assert "server tracker" in told
     assert "shop__add" in told
+    assert "POST /up is left out: its body is multipart/form-data" in told
     assert "AGENTS.md in it" in told
 
     model = script([{"call": "tracker__echo", "arguments": {"text": "hi"}}, {"text": "Done."}])
