@@ -4,7 +4,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -115,6 +115,35 @@ def test_a_module_that_plays_with_the_grader_does_not_pass(
 ) -> None:
     task = copy_of("off-by-one", f"cat >>pager.py <<'E'\n{planted}\nE\n")
     assert run_trial(task).reward == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "planted"),
+    [
+        pytest.param("off-by-one", "pager.py", "while True: pass", id="never ends"),
+        pytest.param(
+            "off-by-one",
+            "pager.py",
+            "import subprocess; subprocess.Popen(['sleep', '600'], start_new_session=True)",
+            id="leaves a process",
+        ),
+        pytest.param("config-precedence", "settings.py", "while True: pass", id="another never ends"),
+        pytest.param(
+            "config-precedence",
+            "settings.py",
+            "import subprocess; subprocess.Popen(['sleep', '600'], start_new_session=True)",
+            id="another leaves a process",
+        ),
+    ],
+)
+def test_a_module_that_does_not_end_is_wrong_rather_than_without_a_grade(
+    copy_of: CopyOf, isolation: Isolation, run_trial: RunTrial, name: str, module: str, planted: str
+) -> None:
+    task = copy_of(name, f"cat >>{module} <<'E'\n{planted}\nE\n")
+    calls = task.tests / "test_outputs.py"
+    calls.write_text(calls.read_text().replace("timeout=30", "timeout=1"))
+    row = run_trial(replace(task, verifier_timeout_s=6.0), isolation)
+    assert (row.status, row.reward) == ("graded", 0)
 
 
 @pytest.mark.parametrize(
