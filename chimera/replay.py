@@ -62,6 +62,8 @@ class Replay:
     """Size of each request."""
     compacted_at: tuple[int, ...]
     """Indexes into the curve: requests that were compacted before they were sent."""
+    compacted_from: tuple[int, ...]
+    """What those would have taken otherwise."""
 
 
 def recorded_budget(recording: Recording) -> ContextBudget:
@@ -112,6 +114,7 @@ class _Player:
         self.state: RunState = self.context.begin(recording.system, recording.task, budget, 0.0)
         self.curve: list[int] = []
         self.compacted_at: list[int] = []
+        self.compacted_from: list[int] = []
         self.cacheable = 0
         self.floor_sent = 0
 
@@ -141,6 +144,7 @@ class _Player:
             archive_bytes=sum(file.stat().st_size for file in self.files.archive.iterdir()),
             curve=tuple(self.curve),
             compacted_at=tuple(self.compacted_at),
+            compacted_from=tuple(self.compacted_from),
         )
 
     def _send(self, step: RecordedStep) -> None:
@@ -181,3 +185,4 @@ class _Player:
             self.curve.append(event.fields["calibrated"])
         elif event.type == "compaction" and event.fields["changed"]:
             self.compacted_at.append(len(self.curve))
+            self.compacted_from.append(event.fields["before"])

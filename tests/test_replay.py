@@ -122,8 +122,9 @@ def assert_as_recorded(result: chimera.RunResult) -> None:
     assert context is not None
     assert list(replayed.curve) == [event["calibrated"] for event in events_of(result, "prompt")]
     # The event names the step that it makes room for, counted from 1.
-    compacted = [event["step"] - 1 for event in events_of(result, "compaction") if event["changed"]]
-    assert list(replayed.compacted_at) == compacted
+    compacted = [event for event in events_of(result, "compaction") if event["changed"]]
+    assert list(replayed.compacted_at) == [event["step"] - 1 for event in compacted]
+    assert list(replayed.compacted_from) == [event["before"] for event in compacted]
     assert (replayed.compactions, replayed.peak, replayed.sent) == (
         context.compactions,
         context.peak_prompt_tokens,

@@ -309,8 +309,15 @@ def _figure(budget: ContextBudget, replay: Replay) -> str:
     title = f"window {budget.window.tokens:,}, {budget.mode}"
     if not replay.curve:
         return f"<figure><h3>{title}</h3><p>Stopped before its first step: {plain(replay.stop)}.</p></figure>"
+    before = dict(zip(replay.compacted_at, replay.compacted_from, strict=True))
     columns = [
-        Column(name=f"step {place + 1}", size=size, parts={}, compacted=place in replay.compacted_at)
+        Column(
+            name=f"step {place + 1}",
+            size=size,
+            parts={},
+            compacted=place in before,
+            before=before.get(place),
+        )
         for place, size in enumerate(replay.curve)
     ]
     limits = Limits(trigger=budget.trigger, budget=budget.budget, window=budget.window.tokens)

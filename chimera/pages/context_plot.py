@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chimera.pages.document import PALETTE, PLOT_STYLE, plain
 from chimera.pages.plots import COLOURS, legend, short_size, svg, ticks
@@ -39,6 +39,8 @@ class Column:
     """The history was compacted before it."""
     before: int | None = None
     """What it would have been without that; None where nobody knows."""
+    after: int | None = None
+    """What it was then, where `size` is that of another one of several requests drawn as one."""
     target: str = ""
     """Id of the place in the page that tells more."""
 
@@ -185,8 +187,10 @@ class _Drawing:
         said = f"{column.name}: {column.size:,} tokens"
         if column.compacted:
             said += ", compacted" if column.before is None else f", compacted from {column.before:,}"
-            start_y = top_y - 22 if column.before is None else self._y(column.before)
-            drawn.append(self._drop(place, start_y, top_y))
+            said += "" if column.after is None else f" to {column.after:,}"
+            end_y = top_y if column.after is None else self._y(column.after)
+            start_y = end_y - 22 if column.before is None else self._y(column.before)
+            drawn.append(self._drop(place, start_y, end_y))
         if total:
             said += (
                 "".join(f", {column.parts[name]:,} {name}" for name in self.names if column.parts.get(name))
@@ -228,16 +232,10 @@ class _Drawing:
 
 
 def _largest(columns: Sequence[Column]) -> Column:
-    """The largest of several requests, with a compaction before any of them."""
+    """The largest of several requests, with the compaction that took most off before any of them."""
     largest = max(columns, key=lambda column: column.size)
-    if len(columns) == 1:
+    compacted = [column for column in columns if column.compacted]
+    if not compacted or compacted == [largest]:
         return largest
-    before = [column.before for column in columns if column.before is not None]
-    return Column(
-        name=largest.name,
-        size=largest.size,
-        parts=largest.parts,
-        compacted=any(column.compacted for column in columns),
-        before=max(before) if before else None,
-        target=largest.target,
-    )
+    shrunk = max(compacted, key=lambda column: (column.before or column.size) - column.size)
+    return replace(largest, compacted=True, before=shrunk.before, after=shrunk.size)

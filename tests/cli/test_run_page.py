@@ -14,6 +14,7 @@ from chimera import run
 from chimera.cli.recorded import RecordedRun
 from chimera.cli.run_page import run_page
 from chimera.models.scripted import Reply, ScriptedCall, ScriptedModel, call, text
+from chimera.pages.context_plot import Column, Limits, context_plot
 from tests.cli.command import UNCONFINED, Chimera, Script
 
 ATTACK = "</pre></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'><style>*{display:none}</style>\x1b[2J\u202e&lt;b"
@@ -134,6 +135,22 @@ def test_every_request_is_a_column_that_leads_to_its_step(page: str) -> None:
     assert curve.count('class="shrunk"') == curve.count(", compacted from ") // 2 > 0
     for name in ("trigger 3,360", "budget 4,200", "window 7,000"):
         assert f">{name}</text>" in curve
+
+
+def test_of_several_requests_in_one_column_the_arrow_is_that_of_the_compacted_one() -> None:
+    sizes = [900 + 100 * (n % 4) for n in range(400)]
+    columns = [
+        Column(
+            name=f"step {n}", size=size, parts={}, compacted=n % 4 == 0, before=1_300 if n % 4 == 0 else None
+        )
+        for n, size in enumerate(sizes)
+    ]
+    plot = context_plot("x", columns, Limits(trigger=1_300, budget=1_500, window=2_000), {}, small=True)
+    assert 'aria-label="step 3: 1,200 tokens, compacted from 1,300 to 900"' in plot
+    one = context_plot("x", columns[:4], Limits(trigger=1_300, budget=1_500, window=2_000), {}, small=True)
+    assert 'aria-label="step 0: 900 tokens, compacted from 1,300"' in one
+    arrow = r'class="shrunk" d="M[\d.]+ ([\d.]+)h10M[\d.]+ [\d.]+V([\d.]+)"'
+    assert set(re.findall(arrow, plot)) == set(re.findall(arrow, one))
 
 
 def test_a_record_leads_to_no_other_file_and_needs_no_end(recorded: RecordedRun, tmp_path: Path) -> None:
