@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from chimera.core.outputs import ToolOutput
 from chimera.errors import ConfigError
 from chimera.record.known_secrets import without_credentials
+from chimera.record.redaction import keep_secret
 from chimera.tools.base import Tool
 from chimera.tools.foreign import (
     Deadline,
@@ -86,7 +87,11 @@ def openapi_tools(
         deadline=deadline or Deadline(),
     )
     tools, notices = _tools(document, service, description)
-    secrets = {description.variable: service.key} if description.variable and service.key else {}
+    secrets: dict[str, str] = {}
+    if description.variable and service.key:
+        # Of `user:password` also the password alone.
+        for value in filter(None, (service.key, service.key.partition(":")[2])):
+            keep_secret(secrets, description.variable, value)
     try:
         yield Imported(tools=tools, notices=notices, secrets=secrets, deadline=service.deadline)
     finally:

@@ -517,6 +517,16 @@ def test_operations_of_one_name_are_all_there(tmp_path: Path) -> None:
         assert [tool.description for tool in imported.tools] == ["0", "1", "2", "3"]
 
 
+def test_of_user_and_password_the_password_alone_is_a_secret_too(tmp_path: Path) -> None:
+    path = tmp_path / "shop.json"
+    path.write_text(json.dumps(described({"/x": {"get": {}}})), encoding="utf-8")
+    description = Description(file=path, base_url="https://x", variable="SHOP")
+    with openapi_tools(
+        description, root=tmp_path / "elsewhere", environment={"SHOP": f"ada:{KEY}"}
+    ) as imported:
+        assert set(imported.secrets.values()) == {f"ada:{KEY}", KEY}
+
+
 def test_a_key_that_no_operation_asks_for_is_told(tmp_path: Path) -> None:
     schemes = {"a": {"type": "apiKey", "in": "cookie", "name": "k"}}
     document = described({"/x": {"get": {}}}, security=[{"a": []}], components={"securitySchemes": schemes})
