@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _VERSION_TIMEOUT_S = 10.0
 _LABEL_CELLS = 10
+_VERDICT_CELLS = 9
 
 
 def doctor(
@@ -278,16 +279,13 @@ def _rows(found: _Findings) -> Iterator[tuple[str, str]]:
 
 
 def _show_sandbox(page: Terminal, found: _Findings) -> None:
-    from chimera.workspace.escapes import DESCRIPTIONS
-
-    tried = [trial for trial in found.trials if trial.held]
     page.line("")
-    page.line(("sandbox", "bold"), f"   escapes tried just now; a run here takes {found.backend}")
-    if tried:
-        wide = max(map(len, DESCRIPTIONS.values()))
-        page.line(f"  {'':<{wide}}", *(f"  {trial.backend:<9}" for trial in tried))
-        for name, text in DESCRIPTIONS.items():
-            page.line(f"  {text:<{wide}}", *(_mark(trial.held.get(name)) for trial in tried))
+    page.block(
+        f"escapes tried just now; a run here takes {found.backend}",
+        indent=f"{'sandbox':<{_LABEL_CELLS}}",
+        hang=" " * _LABEL_CELLS,
+    )
+    show_guarantees(page, [trial for trial in found.trials if trial.held])
     for trial in found.trials:
         if trial.fault:
             page.block(one_line(trial.fault), indent=f"  {trial.backend}: ", hang="    ")
@@ -295,11 +293,30 @@ def _show_sandbox(page: Terminal, found: _Findings) -> None:
         page.block(one_line(sentence), indent="  - ", hang="    ")
 
 
+def show_guarantees(page: Terminal, tried: Sequence[Trial]) -> None:
+    """What each backend holds: as a table or, where that is too wide for the page, one below the other."""
+    from chimera.workspace.escapes import DESCRIPTIONS
+
+    if not tried:
+        return
+    wide = max(map(len, DESCRIPTIONS.values()))
+    if page.columns is None or 2 + wide + len(tried) * (2 + _VERDICT_CELLS) <= page.columns:
+        page.line(f"  {'':<{wide}}", *(f"  {trial.backend:<{_VERDICT_CELLS}}" for trial in tried))
+        for name, text in DESCRIPTIONS.items():
+            marks = [_mark(trial.held.get(name)) for trial in tried]
+            page.line(f"  {text:<{wide}}", *(span for mark in marks for span in ("  ", mark)))
+        return
+    for name, text in DESCRIPTIONS.items():
+        page.block(text, indent="  ")
+        for trial in tried:
+            page.line(f"    {trial.backend:<{_VERDICT_CELLS}}", "  ", _mark(trial.held.get(name)))
+
+
 def _mark(held: bool | None) -> Span:
     match held:
         case True:
-            return f"  {'holds':<9}", "green"
+            return f"{'holds':<{_VERDICT_CELLS}}", "green"
         case False:
-            return f"  {'LOST':<9}", "red"
+            return f"{'LOST':<{_VERDICT_CELLS}}", "red"
         case None:
-            return f"  {'untried':<9}"
+            return f"{'untried':<{_VERDICT_CELLS}}"

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
 
+from chimera.cli.doctor import show_guarantees
+from chimera.cli.terminal import Terminal
 from chimera.config import process_environment
+from chimera.workspace.escapes import DESCRIPTIONS, Trial
 from chimera.workspace.landlock import landlock_abi
 from tests.cli.command import Chimera, Script
 from tests.unconfinable import unconfinable, without_namespaces
@@ -25,6 +33,26 @@ KEY = "sk-ant-canary-0123456789"
 def without_a_sandbox(*arguments: str) -> subprocess.CompletedProcess[str]:
     argv = unconfinable([sys.executable, "-m", "chimera", *arguments])
     return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=100)
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_no_verdict_is_cut_off_on_a_narrow_terminal(columns: int) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    held = dict.fromkeys(DESCRIPTIONS, True)
+    trials = [
+        Trial(backend="bwrap", held={**held, "tcp": False}, fault=""),
+        Trial(backend="landlock", held=held, fault=""),
+    ]
+    with open(theirs, "w", encoding="utf-8") as stream:  # noqa: PTH123  (a descriptor)
+        show_guarantees(Terminal(stream, {"NO_COLOR": "1"}), trials)
+        lines = os.read(ours, 65_536).decode().splitlines()
+    os.close(ours)
+    shown = " ".join(" ".join(lines).split())
+    assert shown.count("holds") == 2 * len(DESCRIPTIONS) - 1
+    assert shown.count("LOST") == 1
+    assert max(map(len, lines)) < columns
+    assert all(text in shown for text in DESCRIPTIONS.values())
 
 
 @pytest.mark.usefixtures("repository")
