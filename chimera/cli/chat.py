@@ -61,11 +61,12 @@ def chat(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     from chimera.cli.conversation import COMMANDS, Conversation, converse
     from chimera.cli.input_line import line_reader
     from chimera.cli.run import someone_to_ask
-    from chimera.config import state_dir
+    from chimera.config import load_config, state_dir
 
     output: Output = ctx.obj
     output.verbose = verbose
     settings = options.settings_given(ctx.params)
+    load_config(settings)  # what is wrong is told before somebody types a message
     root = ctx.find_root().command
 
     def invoke(arguments: Sequence[str]) -> object:

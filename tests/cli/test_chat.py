@@ -74,6 +74,16 @@ def test_a_conversation_takes_every_setting_that_a_run_takes() -> None:
     assert run - chat == {"task", "file", "output_format", "quiet"}
 
 
+def test_a_wrong_setting_is_told_before_a_message_is_typed(
+    chimera: Chimera, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = chimera("chat", "--window", "0")
+    assert ended.code == 2
+    assert "window" in ended.err
+    monkeypatch.setenv("CHIMERA_MAX_STEPS", "many")
+    assert "CHIMERA_MAX_STEPS" in chimera("chat").err
+
+
 def test_a_plan_is_shown_with_its_text_and_a_notice_whenever_it_is_news(
     repository: Path, script: Script, capsys: pytest.CaptureFixture[str]
 ) -> None:
