@@ -12,6 +12,7 @@ from typing import Any
 from chimera.bench.trial import Trial
 from chimera.bench.workers import Finished, OnPhase, life_of, say_nothing
 from chimera.errors import ConfigError
+from chimera.extras import install_command
 
 
 class OnRay:
@@ -21,7 +22,7 @@ class OnRay:
         try:
             self._ray: Any = importlib.import_module("ray")
         except ImportError as fault:
-            raise ConfigError("--executor ray needs ray: pip install 'chimera[ray]'") from fault
+            raise ConfigError(f"--executor ray needs ray: {install_command('ray')}") from fault
         self._jobs = jobs
         self._on_phase = on_phase
         self._running: dict[Any, Trial] = {}

@@ -12,6 +12,7 @@ from math import comb, sqrt
 from typing import TYPE_CHECKING, Any, Literal
 
 from chimera.errors import ConfigError
+from chimera.extras import install_command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +50,7 @@ def require_scipy() -> Any:
     try:
         from scipy import stats
     except ImportError as fault:
-        raise ConfigError("statistics need scipy: pip install 'chimera[stats]'") from fault
+        raise ConfigError(f"statistics need scipy: {install_command('stats')}") from fault
     return stats
 
 

@@ -112,13 +112,13 @@ def _table(rows: Sequence[Row], budgets: Mapping[int, int], proof: Comparison) -
         servers.setdefault(f"server {server}" if separator else "chimera", []).append(row)
     sums = [(name, sum(r[1] for r in group), sum(r[2] for r in group)) for name, group in servers.items()]
     shown = [*rows, *(sums if len(sums) > 1 else []), ("total", full, compact)]
-    width = max(len(name) for name, _, _ in shown)
+    headings = {window: f"window {window // 1000:,}k" for window in budgets}
+    width = max(map(len, (*(name for name, _, _ in shown), *headings.values())))
     lines = [f"{'tool':<{width}}  {'full':>8}  {'compact':>8}  {'saved':>6}"]
     lines += [f"{name:<{width}}  {f:>8,}  {c:>8,}  {1 - c / max(f, 1):>6.0%}" for name, f, c in shown]
     lines.append("\nshare of the budget")
     for window, budget in budgets.items():
-        heading = f"window {window // 1000:,}k"
-        lines.append(f"{heading:<{width}}  {full / budget:>8.1%}  {compact / budget:>8.1%}")
+        lines.append(f"{headings[window]:<{width}}  {full / budget:>8.1%}  {compact / budget:>8.1%}")
     if proof.calls:
         lines.append(
             f"\n{proof.calls:,} made-up calls, {proof.valid:,} of them valid: the two forms differ about {proof.differing:,}"

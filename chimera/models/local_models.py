@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimera.errors import ConfigError
+from chimera.extras import install_command
 from chimera.models.llama_server import check_model_file
 
 LOCAL = "local:"
@@ -173,7 +174,7 @@ def fetched(
         from huggingface_hub import constants, hf_hub_download
         from huggingface_hub.errors import HfHubHTTPError
     except ImportError as fault:
-        raise ConfigError('fetching models needs huggingface_hub: pip install "chimera[local]"') from fault
+        raise ConfigError(f"fetching models needs huggingface_hub: {install_command('local')}") from fault
     cache = cache or Path(constants.HF_HUB_CACHE)
     _check_room(cache, known.size)
     say(

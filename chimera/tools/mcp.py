@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from chimera import __version__
 from chimera.core.outputs import ToolOutput
 from chimera.errors import ConfigError, ToolError
+from chimera.extras import install_command
 from chimera.record.redaction import Redactor, keep_secret
 from chimera.tools.base import Tool, failed
 from chimera.tools.foreign import Deadline, Imported, schema_check, tool_name
@@ -65,7 +66,7 @@ def mcp_tools(
         from mcp import Client as _Client  # noqa: F401  (whether it is there)
     except ImportError as fault:
         raise ConfigError(
-            "--mcp needs the MCP SDK, which is not installed: pip install 'chimera[mcp]'"
+            f"--mcp needs the MCP SDK, which is not installed: {install_command('mcp')}"
         ) from fault
     for name in ("mcp", "client"):
         # Without a handler of ours Python would print its warnings, with text of the server in them.
