@@ -52,8 +52,11 @@ def test_what_is_expected_cannot_be_found_in_the_workspace(name: str, values: li
     assert [value for value in values if value in given] == []
 
 
-def test_a_file_that_the_hidden_tests_share_is_the_same_in_every_task() -> None:
-    assert len({(task.tests / "test.sh").read_text() for task in discover(TASKS)}) == 1
+@pytest.mark.parametrize("name", ["test.sh", "keep_apart.py"])
+def test_a_file_that_the_hidden_tests_share_is_the_same_in_every_task(name: str) -> None:
+    files = [file for task in discover(TASKS) if (file := task.tests / name).is_file()]
+    assert len(files) > 1
+    assert len({file.read_text() for file in files}) == 1
 
 
 def test_a_task_says_what_it_does_not_say_by_defaults(make_task: MakeTask) -> None:

@@ -23,6 +23,7 @@ from chimera.core.messages import Usage
 from chimera.core.state import RunResult, Stop, StopReason
 from chimera.errors import ConfigError
 from chimera.testing import Reply, ScriptedModel, call, error, text
+from chimera.workspace.landlock import landlock_abi
 
 pytestmark = pytest.mark.slow
 
@@ -115,6 +116,47 @@ def test_a_module_that_plays_with_the_grader_does_not_pass(
 ) -> None:
     task = copy_of("off-by-one", f"cat >>pager.py <<'E'\n{planted}\nE\n")
     assert run_trial(task).reward == 0
+
+
+LOOKS = """
+import glob, os, pathlib
+found = []
+for place in [*glob.glob("/proc/*/cwd/*"), *glob.glob(f"{pathlib.Path(__file__).parents[1]}/*/*"), *glob.glob("/tests/*")]:
+    try:
+        found.append(pathlib.Path(place).read_bytes())
+    except OSError:
+        pass
+def tried(use):
+    try:
+        use()
+        return True
+    except OSError:
+        return False
+logs = pathlib.Path(__file__).parents[1] / "logs" / "verifier"
+report = {
+    "tests": any(b"unittest" in text or b"cases" in text for text in found),
+    "memory": tried(lambda: open(f"/proc/{os.getppid()}/mem", "rb+")),
+    "reward": tried(lambda: (logs / "reward.json").write_text('{"reward": 1}')),
+    "own": tried(lambda: pathlib.Path(__file__).with_name("note.txt").write_text("kept")),
+}
+raise SystemExit(f"seen: {report}")
+"""
+
+
+@pytest.mark.skipif(landlock_abi() == 0, reason="this kernel keeps nobody apart")
+@pytest.mark.parametrize(
+    ("name", "module"), [("off-by-one", "pager.py"), ("config-precedence", "settings.py")]
+)
+def test_a_module_that_looks_for_the_tests_while_they_run_finds_nothing(
+    copy_of: CopyOf, isolation: Isolation, run_trial: RunTrial, tmp_path: Path, name: str, module: str
+) -> None:
+    task = copy_of(name, f"cat >{module} <<'E'\n{LOOKS}\nE\n")
+    tests = task.tests / "test_outputs.py"
+    tests.write_text(tests.read_text().replace("capture_output=True", "stdout=subprocess.PIPE"))
+    row = run_trial(task, isolation)
+    assert (row.status, row.reward) == ("graded", 0)
+    said = (tmp_path / "trial" / "verifier" / "output.txt").read_text()
+    assert "seen: {'tests': False, 'memory': False, 'reward': False, 'own': True}" in said
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from chimera.bench.generators.keep_apart import KEEP_APART
 from chimera.bench.grading_script import grading_script
 from chimera.bench.trajectory import PastStep, write_trajectory
 
@@ -51,6 +52,8 @@ class Instance:
     checks: str
     """Text of the hidden `test_outputs.py`; reads `expected.json` beside it."""
     notes: str
+    runs_product: bool = False
+    """The hidden tests run what the agent wrote, by way of `keep_apart.py` beside them."""
     window: int
     """Tokens; what the task is meant for. Without compaction it takes at least three times as much."""
     min_compactions: int
@@ -88,6 +91,8 @@ class Instance:
             "tests/test_outputs.py": f"{_CHECKS_HEAD.format(name=self.name)}{self.checks}{_CHECKS_TAIL}",
             "tests/expected.json": json.dumps(self.expected, indent=1, ensure_ascii=False) + "\n",
         }
+        if self.runs_product:
+            files["tests/keep_apart.py"] = KEEP_APART
         files |= {f"environment/workspace/{path}": text for path, text in self.files.items()}
         if self.past:
             files["trajectory.json"] = write_trajectory(self.instruction, self.past)

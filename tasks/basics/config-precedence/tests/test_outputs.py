@@ -38,8 +38,9 @@ class Outputs(unittest.TestCase):
             "    return [result, case == given]\n"
             "print(json.dumps([one(case) for case in json.load(sys.stdin)]))\n"
         )
+        apart = str(Path(__file__).with_name("keep_apart.py"))
         done = subprocess.run(
-            [sys.executable, "-s", "-P", "-B", "-c", program, str(APP)],
+            [sys.executable, "-s", "-P", "-B", apart, str(APP), program],
             input=json.dumps([case for case, _ in EXPECTED["cases"]]),
             capture_output=True,
             text=True,

@@ -10,6 +10,7 @@ from typing import Any
 
 APP = Path(os.environ["APP_DIR"])
 CALLS = Path(__file__).with_name("calls.py")
+KEEP_APART = Path(__file__).with_name("keep_apart.py")
 
 COUNTS = [
     ((0, 12), 1),
@@ -85,7 +86,7 @@ def results(calls: list[tuple[str, Any]]) -> list[Any]:
         raise AssertionError(f"{endless[0]} did not end, so the rest was not tried")
     try:
         done = subprocess.run(
-            [sys.executable, "-s", "-P", str(CALLS), str(APP), "pager"],
+            [sys.executable, "-s", "-P", str(KEEP_APART), str(APP), CALLS.read_text(), "pager"],
             input=json.dumps(calls),
             capture_output=True,
             text=True,
