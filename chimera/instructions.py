@@ -78,7 +78,7 @@ def read_instructions(
 def _lines(file: AgentsFile, redactor: Redactor) -> list[str]:
     """The text line by line, whatever ends a line somewhere, without blank ends."""
     lines = escaped(redactor.text(file.text).replace("\r\n", "\n")).strip("\n").splitlines()
-    return [line.rstrip() for line in lines]
+    return [line.rstrip() for line in lines] if any(map(str.strip, lines)) else []
 
 
 def _fitting(

@@ -105,6 +105,21 @@ def test_a_folder_and_a_file_without_end_are_told(package: Path) -> None:
     assert len(found.notices) == 2
 
 
+@pytest.mark.parametrize("content", [b"", b"\n \n\t\n", b"\xef\xbb\xbf\n"])
+def test_a_file_without_a_word_costs_nothing(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "AGENTS.md").write_bytes(content)
+    assert read(tmp_path) == Instructions()
+
+
+@pytest.mark.parametrize(
+    "content", ["Use tabs.\n".encode("utf-16"), b"\x7fELF\0\0"], ids=["utf-16", "binary"]
+)
+def test_what_is_no_text_is_told_and_not_quoted(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "AGENTS.md").write_bytes(content)
+    found = read(tmp_path)
+    assert (found.text, found.notices) == ("", ("AGENTS.md is not read: it is not UTF-8 text",))
+
+
 HOSTILE = st.lists(
     st.sampled_from([
         "\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u202e", "\U000e0041", "\x1b", " ", "a", ">", "SYSTEM:",

@@ -58,4 +58,6 @@ def _text(path: Path, top: Path) -> str:
     *folders, name = inside
     with open_folder(top, folders) as folder:
         content = read_regular_file(folder, name, label=str(path), max_bytes=_MOST_BYTES)
+    if b"\0" in content:
+        raise ToolError("it is not UTF-8 text")
     return content.decode("utf-8-sig", "replace")

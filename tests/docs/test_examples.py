@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,8 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }.items():
         (root / name).write_text(content, encoding="utf-8")
     (root / "shop.json").rename(tmp_path / "shop.json")
+    server = {"command": sys.executable, "args": ["-S", str(ROOT / "tests/tools/mcp_program.py")]}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"docs": server}}), encoding="utf-8")
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     for name, value in {
         "HOME": tmp_path,
@@ -113,7 +116,7 @@ def leave_unfinished() -> None:
 
 
 def is_parsed(arguments: list[str]) -> bool:
-    return "--mcp" in arguments or any(tuple(arguments[: len(words)]) == words for words in PARSED)
+    return any(tuple(arguments[: len(words)]) == words for words in PARSED)
 
 
 def stand_in(arguments: list[str]) -> list[str]:
