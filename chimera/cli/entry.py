@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -14,6 +15,8 @@ from chimera.cli.output import Output, with_next_command
 from chimera.cli.signals import kill_descendants
 from chimera.config import process_environment
 from chimera.errors import ChimeraError
+
+_LEAST_COLUMNS, _LEAST_USUAL_COLUMNS = 24, 52
 
 
 def run_command_line(arguments: Sequence[str], app: typer.Typer | None = None) -> int:
@@ -65,11 +68,24 @@ def _invoke(arguments: list[str], output: Output, app: typer.Typer) -> int:
 
         show_log(output)
     interruption.hurry_with(kill_descendants)
-    with interruption.raising(), command.make_context("chimera", arguments, obj=output) as context:
+    with (
+        interruption.raising(),
+        command.make_context("chimera", arguments, obj=output, terminal_width=_help_width(output)) as context,
+    ):
         gc.freeze()
         gc.enable()
         code = command.invoke(context)
     return code if isinstance(code, int) else 0
+
+
+def _help_width(output: Output) -> int | None:
+    """The width of help on a terminal that is narrower than any the parser thinks of; None: it knows by itself."""
+    given = output.environment.get("COLUMNS", "")
+    try:
+        columns = int(given) if given.isdecimal() else os.get_terminal_size(output.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return None
+    return max(columns, _LEAST_COLUMNS) - 1 if 0 < columns < _LEAST_USUAL_COLUMNS else None
 
 
 def _usage_fault(output: Output, fault: typer.TyperException, arguments: Sequence[str]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -187,6 +187,15 @@ OpenApiEnv = Annotated[
 ]
 
 
+_WIDE_CELLS = 60
+"""Below them what an option does is told in the line under its name."""
+
+
+def write_list(records: Sequence[tuple[str, str]], formatter: HelpFormatter) -> None:
+    """Write names and what they mean, side by side where there is room for that."""
+    formatter.write_dl(records, col_max=30 if formatter.width >= _WIDE_CELLS else 6)
+
+
 class GroupedCommand(TyperCommand):
     """A command whose help lists options under the headings of their groups, and ends with examples."""
 
@@ -202,7 +211,7 @@ class GroupedCommand(TyperCommand):
                 groups.setdefault(heading, []).append(record)
         for heading, records in groups.items():
             with formatter.section(heading):
-                formatter.write_dl(records)
+                write_list(records, formatter)
 
     @override
     def format_epilog(self, ctx: Any, formatter: HelpFormatter) -> None:
@@ -232,7 +241,7 @@ class CommandGroup(TyperGroup):
             groups.setdefault(heading, []).append((name, text))
         for heading, records in groups.items():
             with formatter.section(heading):
-                formatter.write_dl(records)
+                write_list(records, formatter)
 
     @override
     def format_epilog(self, ctx: Any, formatter: HelpFormatter) -> None:

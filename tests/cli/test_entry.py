@@ -129,6 +129,17 @@ def test_the_help_of_a_command_ends_with_examples_that_can_be_copied(chimera: Ch
         assert told.endswith("Examples:\n" + "".join(f"  {line}\n" for line in examples)), command
 
 
+@pytest.mark.parametrize("arguments", [[], ["run"], ["resume"], ["diff"], ["bench"], ["local"]])
+def test_help_fits_a_narrow_terminal_but_for_names_and_examples(
+    chimera: Chimera, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    help_text = chimera(*arguments, "--help").out
+    wide = [line for line in help_text.splitlines() if len(line) > 39]
+    assert all(line.startswith(("  --", "  chimera ")) for line in wide), wide
+    assert " chimera " in help_text
+
+
 def test_the_commands_are_listed_in_groups_and_each_once(chimera: Chimera) -> None:
     told = chimera("--help").out
     groups = re.findall(r"^(\w[\w ]*):\n((?:  .*\n)+)", told, re.MULTILINE)
