@@ -280,3 +280,26 @@ def test_what_a_killed_command_made_is_not_the_users_and_runs_nothing(home: Home
     started = [event for event in read_events(home.record) if event["type"] == "run_started"]
     assert [event["git_entries"] for event in started] == [[".git"], [".git"]]
     assert (home.root / "ev" / ".git" / "x").exists()
+
+
+@pytest.mark.parametrize("kind", ["cut", "call"])
+def test_the_longest_reply_that_is_allowed_fits_beside_a_long_message_of_the_user(
+    home: Home, kind: str
+) -> None:
+    """A model that goes on for ever is cut at the output limit; that may not be the end of the run."""
+    page = "The keeper wrote of the wind, of the oil and of ships that passed by. " * 30
+    home.run([text("done")])
+
+    def script(request: Request, n: int) -> Reply:
+        assert request.max_tokens is not None
+        endless = "and the oil was left, " * (request.max_tokens // 6)
+        if n < 2:
+            return (
+                Reply(text=endless, finish_reason="length")
+                if kind == "cut"
+                else call("shell", command=f": {endless}")
+            )
+        return text("done again")
+
+    result, _ = home.resume(script, page, window=6_000)
+    assert (result.stop_reason, result.answer) == ("answered", "done again"), result.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from chimera.core.ledger import FileRead
 from chimera.core.messages import Message, tool_result
@@ -47,6 +48,15 @@ def admit(
         content = f"{output.text}\n[{where}]" if fits else cut(output, size, level, counter, where=where)
         messages.append(tool_result(call.id, content, digest=f"{output.digest}; {where}", kept=True))
     return tuple(messages)
+
+
+def cut_message(message: Message, cap: int, counter: TokenCounter, keep: Keep) -> Message:
+    """The message with a text of at most `cap` tokens; a longer one is kept whole and named where it is cut."""
+    size = counter.text(message.content)
+    if size <= max(cap, _MARK_TOKENS):
+        return message
+    whole = ToolOutput(text=message.content, digest="message")
+    return replace(message, content=cut(whole, size, cap, counter, where=f"in full: {keep(whole)}"))
 
 
 def water_level(sizes: Sequence[int], room: int) -> int:

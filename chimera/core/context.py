@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chimera.core.admission import admit, cut
+from chimera.core.admission import admit, cut, cut_message
 from chimera.core.compaction import Compaction, Compactor, compact
 from chimera.core.context_budget import (
     REFUSED_SHARE,
@@ -111,7 +111,8 @@ class Context:
             self._record_request(state)
         size = state.budget.calibration.size(self._estimate(state))
         room_left = state.budget.window.tokens - size
-        max_tokens = min(room_left, state.budget.calibration.size(self._room(state).completion_cap))
+        cap = self._room(state).completion_cap(self.counter.text(state.follow_up))
+        max_tokens = min(room_left, state.budget.calibration.size(cap))
         request = Request(
             messages=state.history.messages(),
             tools=state.protocol.schemas(self.schemas),
@@ -181,7 +182,11 @@ class Context:
         return shown if fits else cut(output, size, cap, self.counter, where=where)
 
     def add_answer(self, state: RunState, assistant: Message, text: str) -> str:
-        """Add a turn of a message without calls and an answer to it, cut to what a turn may take. Returns the answer."""
+        """Add a turn of a message without calls and an answer to it, cut to what a turn may take. Returns the answer.
+
+        A long message is cut, too: nothing came of it, and its whole text is kept.
+        """
+        assistant = cut_message(assistant, self._room(state).turn_cap // 2, self.counter, self._keep)
         size = self.counter.text(text)
         cap = self._answer_cap(state, assistant)
         if size > cap:

@@ -112,10 +112,14 @@ class Room:
     def turn_cap(self) -> int:
         return self.share(TURN_SHARE)
 
-    @property
-    def completion_cap(self) -> int:
-        """What one more turn could take at most with state and note in place: no reply may be longer."""
-        return max(1, self.share(1 - PLAN_SHARE - FILE_SHARE - NOTE_SHARE))
+    def completion_cap(self, pinned: int) -> int:
+        """What one more turn could take at most with state and note in place: no reply may be longer.
+
+        Args:
+            pinned: tokens of the user's newest message, which stays whole beside them.
+        """
+        most = self.share(1 - PLAN_SHARE - FILE_SHARE - NOTE_SHARE)
+        return max(1, self.turn_cap, most - pinned)
 
     def share(self, fraction: float) -> int:
         """A share of the room, 0 where there is none."""

@@ -137,7 +137,7 @@ class TokenCounter:
 
     def text(self, text: str) -> int:
         """Tokens of a text. What looks like a special token is plain text."""
-        return _count(text)
+        return _count(text) if text else 0
 
     def message(self, message: Message) -> int:
         """Tokens of a message as sent, overhead included."""

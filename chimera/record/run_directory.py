@@ -87,7 +87,7 @@ class RunFiles:
             spool.replace(target)
             target.chmod(0o600)
         else:
-            _write_private(target, text.encode())
+            _write_private(target, self.redactor.text(text).encode())
         return f"@run/outputs/{target.name}"
 
     def keep_left_over(self) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -595,3 +596,19 @@ def test_a_record_that_cannot_be_written_ends_the_run_with_what_it_had_done(benc
     assert (result.stop_reason, result.exit_code, result.steps) == (StopReason.STATE_UNWRITABLE, 15, 1)
     assert result.usage is not None
     assert result.usage.input_tokens > 0
+
+
+def test_a_long_reply_of_which_nothing_was_run_is_kept_in_the_record_and_cut_in_the_history(
+    bench: Bench,
+) -> None:
+    rambling = "first words " + "and the oil was left, " * 400 + "last words"
+    script = [Reply(text=rambling, finish_reason="length"), text("done")]
+    result = bench.run(script, window=8_000)
+    assert result.answer == "done"
+    shown = bench.requests[1].messages[2].content
+    assert len(shown) < len(rambling) / 3
+    assert shown.startswith("first words")
+    assert shown.endswith("last words")
+    name = re.search(r"@run/outputs/\d+\.txt", shown)
+    assert name is not None
+    assert bench.files.output(name[0]).read_text() == rambling

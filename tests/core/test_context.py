@@ -83,7 +83,7 @@ def test_a_long_answer_of_the_loop_is_cut_even_behind_a_long_reply(tmp_path: Pat
         manager.state, assistant(words(2_000)), "The check failed.\n" + "herons\n" * 3_000
     )
     assert manager.last().startswith("The check failed.\nherons\n")
-    assert "left out; in full: @run/outputs/0001.txt" in manager.last()
+    assert "left out; in full: @run/outputs/0002.txt" in manager.last()
     assert COUNTER.text(manager.last()) <= manager.room.turn_cap / 2
 
 
