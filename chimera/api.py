@@ -109,14 +109,13 @@ def resume(
         ask: as for `run`.
         state: as for `run`.
         compact: shorten the history before the first request, however small it is.
-        **options: settings that replace those of the run.
+        **options: settings that replace those of the run; of `model_options` those that are named.
     """
     try:
         path, recording = _recorded(run_id, state or state_dir(), Path(options.get("workspace") or "."))
-        settings = {
-            **_settings(recording),
-            **{name: value for name, value in options.items() if value is not None},
-        }
+        recorded = _settings(recording)
+        settings = {**recorded, **{name: value for name, value in options.items() if value is not None}}
+        settings["model_options"] = {**recorded["model_options"], **(options.get("model_options") or {})}
         _forget_masked(settings)
         named = recording.model if model is None else model
         config = load_config({**settings, "model": named if isinstance(named, str) else None})

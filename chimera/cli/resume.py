@@ -27,6 +27,7 @@ def resume(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     model: options.Model = None,
     api_base: options.ApiBase = None,
     adapter: options.Adapter = None,
+    model_option: options.ModelOption = None,
     window: options.Window = None,
     verify: options.Verify = None,
     max_steps: Annotated[

@@ -28,6 +28,24 @@ def test_the_last_run_of_this_folder_goes_on_from_where_it_stopped(
     assert [file["path"] for file in ended.result["files_changed"]] == ["log.txt"]
 
 
+def test_a_model_option_that_is_given_again_leaves_the_others_as_they_were(
+    repository: Path, chimera: Chimera, script: Script
+) -> None:
+    model, given = (
+        script([{"text": "hello"}]),
+        ("--model-option", "temperature=0.5", "--model-option", "seed=1"),
+    )
+    first = chimera("run", "talk", "--model", model, *given, *UNCONFINED, *JSON)
+    assert first.code == 0, first.err
+    script([{"text": "heard"}])
+    ended = chimera("resume", "and on", "--model-option", "seed=2", *JSON)
+    started = [event for event in ended.events() if event["type"] == "run_started"]
+    assert [event["options"]["model_options"] for event in started] == [
+        {"temperature": 0.5, "seed": 1},
+        {"temperature": 0.5, "seed": 2},
+    ]
+
+
 def test_a_single_argument_that_is_no_id_is_the_message(
     repository: Path, chimera: Chimera, script: Script
 ) -> None:
