@@ -53,7 +53,10 @@ def demo(ctx: typer.Context) -> int:
     root = ctx.find_root().command
     with root.make_context("chimera", arguments, obj=output) as context:
         code: int = root.invoke(context)
-    page.block("\n" + _closing(repository))
+    page.line("")
+    for line in _closing(repository).split("\n"):
+        # Commands unbroken, as one may copy them.
+        page.long_line(line) if line.startswith(" ") else page.block(line)
     return code
 
 

@@ -92,7 +92,7 @@ def _usage_fault(output: Output, fault: typer.TyperException, arguments: Sequenc
     from chimera.core.state import StopReason
 
     context = getattr(fault, "ctx", None)
-    path = context.command_path if context is not None else "chimera"
+    path = context.command_path if context is not None else f"chimera {output.command or ''}".strip()
     message = fault.format_message().replace("Value error, ", "")
     if not message or type(fault).__name__ == "NoArgsIsHelpError":
         typer.echo(message, err=True)

@@ -99,6 +99,11 @@ def test_an_error_says_what_to_type_next(chimera: Chimera, repository: Path, arg
     assert re.search(r"chimera (run|bench|local|runs|[\w-]* ?--help)", run.err.removeprefix("error: "))
 
 
+def test_an_option_without_its_value_leads_to_the_help_of_its_command(chimera: Chimera) -> None:
+    assert chimera("show", "--html").err.endswith("Try: chimera show --help\n")
+    assert chimera("--nope").err.endswith("Try: chimera --help\n")
+
+
 def test_an_error_of_another_command_is_one_object_where_json_was_asked_for(chimera: Chimera) -> None:
     run = chimera("show", "nope", "--output-format", "json")
     assert run.code == 2
