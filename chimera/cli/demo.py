@@ -55,8 +55,10 @@ def demo(ctx: typer.Context) -> int:
         code: int = root.invoke(context)
     page.line("")
     for line in _closing(repository).split("\n"):
-        # Commands unbroken, as one may copy them.
-        page.long_line(line) if line.startswith(" ") else page.block(line)
+        if line.startswith(" "):
+            page.long_line(line)  # a command, unbroken, as one may copy it
+        else:
+            page.block(line)
     return code
 
 
