@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, assert_never
@@ -32,6 +32,7 @@ FIXED = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 """Environment variables without which the same program prints different things on different machines."""
+_MINE = "chimera-bench-"
 _GENERATORS = Path(__file__).resolve().parent / "generators"
 Network = Literal["none", "host"]
 """What the agent's commands can reach. Graders reach nothing where the isolation can see to that."""
@@ -129,20 +130,24 @@ def confinement(
 @contextmanager
 def private_folder(purpose: str) -> Iterator[Path]:
     """A new folder of our own that goes at the end, whatever is in it. A real path."""
-    folder = Path(tempfile.mkdtemp(prefix=f"chimera-{purpose}-")).resolve()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_MINE}{os.getpid()}-{purpose}-")).resolve()
     try:
         yield folder
     finally:
         _remove_tree(folder)
 
 
+def remove_folders_of(process: int) -> None:
+    """Remove the private folders of a process that has ended without doing so."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_MINE}{process}-*"):
+        _remove_tree(folder)
+
+
 def _remove_tree(folder: Path) -> None:
-    # Folders that were made read-only stop their owner as well, unless it is root.
-    for path, names, _ in os.walk(folder):
-        for name in names:
-            inner = Path(path, name)
-            if not inner.is_symlink():
-                inner.chmod(0o700)
+    # Folders that were made read-only stop their owner as well, unless it is root; some paths are too long for any call.
+    for path, _, _ in os.walk(folder):
+        with suppress(OSError):
+            Path(path).chmod(0o700)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import filecmp
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,8 +92,7 @@ def make_graded_tree(task: BenchTask, worked: Path, graded: Path) -> tuple[str, 
         if _leads_out(worked / path, worked):
             tampered.add(path)
         else:
-            # A file that cannot be read is none.
-            with suppress(PermissionError):
+            with _passing_over():
                 _place(worked / path, graded / path, within=graded)
     # Last, because what the agent left may lie where a folder of ours has to be.
     for path in mine - from_agent:
@@ -105,7 +105,7 @@ def copy_files(tree: Path, target: Path) -> None:
     """Copy every file and link that can be read, for people to look at."""
     target.mkdir(parents=True)
     for path in _files(tree):
-        with suppress(PermissionError):
+        with _passing_over():
             _place(tree / path, target / path, within=target)
 
 
@@ -142,8 +142,19 @@ def _files(tree: Path) -> Iterator[str]:
         here = Path(folder)
         for name in [*names, *files]:
             path = here / name
-            if path.is_symlink() or (name in files and path.is_file()):
-                yield path.relative_to(tree).as_posix()
+            with _passing_over():
+                if path.is_symlink() or (name in files and path.is_file()):
+                    yield path.relative_to(tree).as_posix()
+
+
+@contextmanager
+def _passing_over() -> Iterator[None]:
+    """A file that cannot be read, or has a path that is too long for the system, is none."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno not in {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG}:
+            raise
 
 
 def _differs(one: Path, other: Path) -> bool:

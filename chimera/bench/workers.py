@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 import chimera
+from chimera.bench.isolation import remove_folders_of
 from chimera.bench.row import Phase, Row
 from chimera.bench.trial import Trial
 from chimera.config import process_environment, set_default_environment, variables_set_aside
@@ -157,6 +158,7 @@ class InProcesses:
             kind, *said = connection.recv()
         except EOFError:
             process.join()
+            remove_folders_of(process.pid or 0)
             kind, said = "lost", [f"the process of the trial ended with exit code {process.exitcode}"]
         if kind == "phase":
             trial.phase = said[0]
@@ -188,6 +190,7 @@ class InProcesses:
             if process.is_alive():
                 process.kill()
                 process.join()
+                remove_folders_of(process.pid or 0)
             connection.close()
         self._running.clear()
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chimera.bench.isolation import private_folder
 from chimera.bench.task import BenchTask, load_task
-from chimera.bench.tree import make_graded_tree, make_start_tree
+from chimera.bench.tree import copy_files, make_graded_tree, make_start_tree
 
 MakeTask = Callable[..., BenchTask]
 PROTECTED = '[metadata.chimera]\nprotected = ["tests/**", "conftest.py"]\n'
@@ -170,6 +171,25 @@ def test_pipes_and_files_that_cannot_be_read_do_not_stop_the_grading(
     (worked / "locked.txt").chmod(0)
     assert make_graded_tree(task, worked, graded) == ()
     assert not (graded / "pipe").exists()
+
+
+def test_paths_that_are_too_long_do_not_stop_the_grading(
+    task: BenchTask, worked: Path, graded: Path, tmp_path: Path
+) -> None:
+    deep = f"for n in $(seq 60); do mkdir {'d' * 90} && cd {'d' * 90}; done; echo 4 >lost.txt"
+    subprocess.run(["bash", "-c", f"{deep}; cd {worked}; echo 4 >found.txt"], cwd=worked, check=True)
+    assert make_graded_tree(task, worked, graded) == ()
+    assert (graded / "found.txt").is_file()
+    copy_files(worked, tmp_path / "kept")
+    assert (tmp_path / "kept" / "found.txt").is_file()
+    subprocess.run(["rm", "-rf", str(worked)], check=True)
+
+
+def test_a_private_folder_goes_whatever_is_in_it() -> None:
+    deep = f"for n in $(seq 60); do mkdir {'d' * 90} && cd {'d' * 90}; done; chmod 000 ."
+    with private_folder("test") as folder:
+        subprocess.run(["bash", "-c", deep], cwd=folder, check=True)
+    assert not folder.exists()
 
 
 def test_only_declared_artifacts_are_graded(make_task: MakeTask, tmp_path: Path) -> None:

@@ -69,7 +69,9 @@ def test_a_process_that_is_killed_costs_one_trial(make_task: MakeTask, tmp_path:
     assert report.rows[1].error is not None
     assert "ended with exit code -9" in report.rows[1].error.message
     assert report.rows[1].error.phase == "agent"
-    assert (tmp_path / "out" / "trials" / "mini.dying.2~1").is_dir()
+    trials = tmp_path / "out" / "trials"
+    desks = [Path((trials / name / "desk.txt").read_text()) for name in ("mini.dying.2~1", "mini.dying.2")]
+    assert [desk.exists() for desk in desks] == [False, False]
     assert report.exit_code() == 3
 
 
