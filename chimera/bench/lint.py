@@ -11,7 +11,7 @@ from typing import Any
 
 from chimera.bench.task import BenchTask
 
-_CANARY = re.compile(r"[a-z0-9-]*canary [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_CANARY = re.compile(r"[a-z0-9._-]*canary [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Long enough and odd enough that meeting it elsewhere is no accident.
 _LEAST_VALUE = 8
 _FETCHES = re.compile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from pathlib import Path
@@ -21,7 +22,7 @@ name = "{name}"
 
 [metadata]
 difficulty = "easy"
-category = "{suite}"
+category = {suite}
 
 [metadata.chimera]
 needs = ["python>=3.11"]
@@ -102,7 +103,7 @@ def write_task(name: str, suite: Path) -> Path:
     known = {
         "name": name,
         "short": short,
-        "suite": suite.resolve().name,
+        "suite": json.dumps(suite.resolve().name or "tasks"),
         "canary": f"{name.partition('/')[0]}-canary {uuid.uuid4()}",
     }
     files = {path: text.format(**known) for path, text in _FILES.items()}

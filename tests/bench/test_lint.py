@@ -137,3 +137,12 @@ def test_an_expected_value_in_sight_is_seen(task: BenchTask, hidden: str, text: 
     assert fault.startswith(f"{hidden}: expects 'token-7f31c9', which {place} shows")
     replaced("task.toml", "max_steps", "expected_in_sight = true\nmax_steps")(task.folder)
     assert lint(load_task(task.folder)) == ()
+
+
+@pytest.mark.parametrize("name", ["acme/sums", "a.b_c-d/e.f_g", "0/1"])
+@pytest.mark.parametrize("suite", ["suite", 'a "quoted" one', "zwei\nZeilen", "naïve"])
+def test_a_new_task_is_in_order_whatever_it_is_called(tmp_path: Path, name: str, suite: str) -> None:
+    task = load_task(write_task(name, tmp_path / suite))
+    assert lint(task) == ()
+    assert (task.name, task.suite) == (name, suite)
+    assert suite in task.tags
