@@ -7,6 +7,8 @@ import json
 import os
 import pty
 import re
+import select
+import signal
 import struct
 import subprocess
 import sys
@@ -41,12 +43,16 @@ STEERING = re.compile(
 )
 
 
+SILENCE_S = 100.0
+"""After it a process counts as hanging, and shows where before it is killed."""
+
+
 def on_terminal(*arguments: str, code: int = 0, **environment: str) -> str:
     """What a terminal of 100 columns received."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 100, 0, 0))
     with subprocess.Popen(
-        [sys.executable, "-m", "chimera", *arguments],
+        [sys.executable, "-X", "faulthandler", "-m", "chimera", *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -55,7 +61,12 @@ def on_terminal(*arguments: str, code: int = 0, **environment: str) -> str:
     ) as process:
         os.close(theirs)
         received = bytearray()
-        while chunk := read(ours):
+        while True:
+            if not select.select([ours], [], [], SILENCE_S)[0]:
+                assert process.poll() is None, "it has ended, and left something that holds the terminal"
+                process.send_signal(signal.SIGABRT)
+            if not (chunk := read(ours)):
+                break
             received += chunk
     os.close(ours)
     assert process.returncode == code, received.decode()
