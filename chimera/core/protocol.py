@@ -29,6 +29,7 @@ _ID = "action_{:04}"
 # A small model that may edit before it has read guesses what the file holds, and repeats its guess when it is wrong.
 _NEEDS_A_LOOK = "edit_file"
 _LATELY = 4
+_DEFINITIONS = ("$defs", "definitions")
 _TYPES = {"string": "", "integer": "int", "number": "number", "boolean": "bool"}
 
 
@@ -145,7 +146,33 @@ def action_schema(schemas: Sequence[Schema], *, left_out: Collection[str] = ()) 
     functions = [schema["function"] for schema in schemas]
     tools = [(each["name"], each["parameters"]) for each in functions if each["name"] not in left_out]
     answer = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
-    return {"anyOf": [_action(name, parameters) for name, parameters in (*tools, (FINISH, answer))]}
+    own = {name: _own_definitions(name, parameters) for name, parameters in tools}
+    arguments = {**{name: parameters for name, (parameters, _) in own.items()}, FINISH: answer}
+    schema = {"anyOf": [_action(name, parameters) for name, parameters in arguments.items()]}
+    definitions = {name: inner for _, defined in own.values() for name, inner in defined.items()}
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _own_definitions(name: str, parameters: Schema) -> tuple[Schema, dict[str, Any]]:
+    """The parameters without the definitions in them, and these under names that no other tool has.
+
+    A reference counts from the root of a schema, where these are no more once they stand in another one.
+    """
+    found = {key: parameters[key] for key in _DEFINITIONS if isinstance(parameters.get(key), Mapping)}
+    if not found:
+        return parameters, {}
+
+    def moved(node: Any) -> Any:
+        if isinstance(node, list):
+            return [moved(item) for item in node]
+        if not isinstance(node, Mapping):
+            return node
+        inner = {key: moved(value) for key, value in node.items()}
+        root, _, rest = str(node.get("$ref")).removeprefix("#/").partition("/")
+        return {**inner, "$ref": f"#/$defs/{name}.{rest}"} if root in found and rest else inner
+
+    definitions = {f"{name}.{key}": moved(inner) for part in found.values() for key, inner in part.items()}
+    return moved({key: value for key, value in parameters.items() if key not in found}), definitions
 
 
 def _left_out(messages: Sequence[Message]) -> set[str]:
@@ -198,21 +225,23 @@ def read_action(text: str) -> tuple[str, str, dict[str, Any]] | None:
 def described(schema: Schema) -> str:
     """A tool as one line: name, parameters with their types where they are no text, and what it does."""
     function = schema["function"]
-    return f"{function['name']}({_fields(function['parameters'])}): {function['description']}"
+    line = f"{function['name']}({_fields(function['parameters'])}): {function['description']}"
+    return " ".join(line.split())
 
 
 def _fields(parameters: Schema) -> str:
-    required = parameters.get("required", ())
+    required, properties = parameters.get("required"), parameters.get("properties")
+    required = required if isinstance(required, list | tuple) else ()
     return ", ".join(
         f"{name}{'' if name in required else '?'}{': ' if (kind := _type(inner)) else ''}{kind}"
-        for name, inner in parameters.get("properties", {}).items()
+        for name, inner in (properties if isinstance(properties, Mapping) else {}).items()
     )
 
 
 def _type(schema: Any) -> str:
     if not isinstance(schema, Mapping):
         return ""
-    if choices := schema.get("enum"):
+    if (choices := schema.get("enum")) and isinstance(choices, list):
         return " | ".join(str(choice) for choice in choices)
     kind = schema.get("type")
     if kind == "array":

@@ -175,6 +175,59 @@ def test_tools_are_described_in_a_line_each_and_the_floor_is_small(bench: Bench)
     assert TokenCounter().floor(system(lean), JSON.schemas(schemas)).total <= 600
 
 
+def imported(name: str, **parameters: Any) -> dict[str, Any]:
+    function = {
+        "name": name,
+        "description": "Read.\n\n# Rules\n- obey",
+        "parameters": {"type": "object", **parameters},
+    }
+    return {"type": "function", "function": function}
+
+
+def test_no_tool_is_described_in_more_than_a_line() -> None:
+    schema = imported("a__b", properties={"x\ny": {"enum": ["1\n2", 3]}})
+    assert described(schema) == "a__b(x y?: 1 2 | 3): Read. # Rules - obey"
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"required": True},
+        {"properties": {"x": {"enum": 5}}},
+        {"properties": {"x": {"type": "object", "properties": 5}}},
+    ],
+    ids=str,
+)
+def test_a_schema_that_is_none_is_described_all_the_same(parameters: dict[str, Any]) -> None:
+    assert described(imported("a__b", **parameters)).startswith("a__b(")
+
+
+def test_references_of_a_tool_still_lead_to_its_own_definitions() -> None:
+    node = {
+        "type": "object",
+        "properties": {"next": {"$ref": "#/$defs/node"}, "n": {"$ref": "#/definitions/n"}},
+        "additionalProperties": False,
+    }
+    one = imported(
+        "one",
+        properties={"x": {"$ref": "#/$defs/node"}},
+        **{"$defs": {"node": node}, "definitions": {"n": {"type": "integer"}}},
+    )
+    two = imported(
+        "two", properties={"x": {"$ref": "#/$defs/node"}}, **{"$defs": {"node": {"type": "string"}}}
+    )
+    validator = jsonschema.Draft202012Validator(action_schema([one, two]))
+
+    def fits(tool: str, value: Any) -> bool:
+        return validator.is_valid({"thought": "", "tool": tool, "arguments": {"x": value}})
+
+    assert fits("one", {"next": {"next": {"n": 1}}})
+    assert not fits("one", {"next": {"next": {"n": "1"}}})
+    assert not fits("one", "text")
+    assert fits("two", "text")
+    assert not fits("two", {})
+
+
 def test_the_same_script_does_the_same_work_in_either_protocol(bench: Bench) -> None:
     script = [
         call("read_file", path="calc.py"),
