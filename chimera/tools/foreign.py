@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, cast
 from chimera.core.tokens import GROUP_SEPARATOR
 from chimera.errors import ConfigError, ToolError
 from chimera.tools.base import Check, Tool
+from chimera.tools.schema_compact import BY_NAME, ONE_OR_MORE
 from chimera.tools.wording import one_line, size_text
+from chimera.workspace.terminal_text import escaped
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -31,6 +33,7 @@ _MOST_FILE_BYTES = 32_000_000
 _SHOWN_FAULT = 300
 _MOST_STEPS = 20_000
 """Rules of a schema applied to one call: a second at the most. A large one of a public service takes some hundred."""
+_PROSE = ("description", "title", "$comment")
 # The keywords that match regular expressions, and one that asks again what they matched.
 _MATCHING = ("pattern", "patternProperties", "unevaluatedProperties")
 
@@ -125,6 +128,23 @@ def schema_check(parameters: Mapping[str, Any]) -> Check:
         raise ToolError(f"{fault} Nothing was sent. Make the call again with arguments that fit.")
 
     return check
+
+
+def shown_schema(schema: Any) -> Any:
+    """A schema as it is advertised: what is said in it holds nothing that nobody sees. What it accepts stays."""
+    if isinstance(schema, list):
+        return [shown_schema(item) for item in schema]
+    return {k: _shown(k, v) for k, v in schema.items()} if isinstance(schema, dict) else schema
+
+
+def _shown(key: str, value: Any) -> Any:
+    if key in _PROSE and isinstance(value, str):
+        return escaped(value)
+    if key in ONE_OR_MORE:
+        return shown_schema(value)
+    if key in BY_NAME and isinstance(value, dict):
+        return {name: shown_schema(inner) for name, inner in value.items()}
+    return value
 
 
 class _TooManyStepsError(Exception):

@@ -21,7 +21,7 @@ from chimera.errors import ConfigError, ToolError
 from chimera.extras import install_command
 from chimera.record.redaction import Redactor, keep_secret
 from chimera.tools.base import Tool, failed
-from chimera.tools.foreign import Deadline, Imported, schema_check, tool_name
+from chimera.tools.foreign import Deadline, Imported, schema_check, shown_schema, tool_name
 from chimera.tools.mcp_file import Program, ServerEntry, read_mcp_file
 from chimera.tools.server_program import MOST_MESSAGE, ServerProgram
 from chimera.tools.wording import one_line, size_text
@@ -193,6 +193,8 @@ class _Server:
                 cursor = page.next_cursor
                 if cursor is None:
                     return tools
+        except TimeoutError as fault:
+            raise ConfigError(self._about(f"did not list its tools within {self._start_s:g} s")) from fault
         except _faults() as fault:
             raise ConfigError(self._about(f"does not list its tools: {_reason(fault)}")) from fault
         raise ConfigError(self._about(f"does not come to the end of its list of tools ({_MOST_PAGES} pages)"))
@@ -209,7 +211,7 @@ class _Server:
             description=escaped(
                 self._redactor.text(advertised.description or advertised.title or advertised.name)
             ),
-            parameters=self._redactor.value({"properties": {}, **advertised.input_schema}),
+            parameters=self._redactor.value(shown_schema({"properties": {}, **advertised.input_schema})),
             effect="foreign_read" if hints is not None and hints.read_only_hint else "foreign",
             run=run,
             check=schema_check(advertised.input_schema),

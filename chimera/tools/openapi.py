@@ -23,6 +23,7 @@ from chimera.tools.foreign import (
     parsed_json,
     schema_check,
     server_name,
+    shown_schema,
     tool_name,
 )
 from chimera.tools.openapi_operations import METHODS, READING, Operation, operations
@@ -132,7 +133,7 @@ def _tool(name: str, operation: Operation, service: Service) -> Tool:
     return Tool(
         name=name,
         description=escaped(operation.description),
-        parameters=operation.arguments,
+        parameters=shown_schema(operation.arguments),
         effect="foreign_read" if operation.method in READING else "foreign",
         run=run,
         check=schema_check(operation.arguments),

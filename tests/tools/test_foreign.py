@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chimera.errors import ToolError
-from chimera.tools.foreign import Deadline, schema_check
+from chimera.tools.foreign import Deadline, schema_check, shown_schema
 
 TEXT = {"type": "string"}
 
@@ -75,6 +75,17 @@ def test_what_a_schema_says_without_patterns_still_holds() -> None:
     assert not fits(schema, n=4)
     assert not fits(schema, pattern=1)
     assert not fits(schema, other=1)
+
+
+def test_what_a_schema_says_hides_nothing_and_what_it_accepts_stays() -> None:
+    hidden = "see\U000e0041\u202e this\x1b[2J"
+    inner = {"enum": [hidden], "description": hidden, "default": {"title": hidden}}
+    schema = {"properties": {"description": inner}, "anyOf": [{"title": hidden}]}
+    seen = r"see\U000e0041\u202e this\x1b[2J"
+    assert shown_schema(schema) == {
+        "properties": {"description": {**inner, "description": seen}},
+        "anyOf": [{"title": seen}],
+    }
 
 
 @pytest.mark.parametrize("values", [{"x": "a\ud800"}, {"x": [{"y\udfff": 1}]}], ids=ascii)
