@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import httpx2
-from typing_extensions import override
 
 from chimera.errors import ConfigError
+from chimera.overriding import override
 from chimera.tools.mcp_file import Endpoint
 from chimera.tools.server_program import MOST_MESSAGE
 from chimera.tools.wording import size_text
