@@ -91,6 +91,7 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     quoted = read_instructions(root, budget, redactor, counter)
     protocol = choose_protocols(config)[0]
     text = protocol.system(system_text(config) + quoted.text, schemas)
+    written = protocol.written(schemas)
     schemas = list(protocol.schemas(schemas))
     measured = counter.floor(system(text), schemas)
     compact_total = counter.floor(system(text), [*map(compact_schema, schemas)]).total
@@ -109,7 +110,11 @@ def floor(  # noqa: PLR0913, PLR0917  (a command has the options it has)
         return 0
     for notice in (*notices, *quoted.notices):
         output.text(f"{notice}\n")
-    output.text("\n".join(line.removeprefix("  ") for line in floor_ledger(budget, measured)))
+    output.text(
+        "\n".join(
+            line.removeprefix("  ") for line in floor_ledger(budget, counter.by_tool(measured, written))
+        )
+    )
     output.text(f"\nWith --compact-schemas the floor is {compact_total:,} tokens.")
     if fits:
         output.text(

@@ -254,14 +254,13 @@ class Context:
         return Room.of(state.budget, state.floor, state.history.task_tokens)
 
     def _check_floor(self, state: RunState) -> Stop | None:
-        if (
-            state.budget.calibration.size(state.floor.total + state.history.task_tokens)
-            < state.budget.trigger
-        ):
+        size = state.budget.calibration.size(state.floor.total + state.history.task_tokens)
+        if size < state.budget.trigger:
             return None
         compacted = [compact_schema(schema) for schema in state.protocol.schemas(self.schemas)]
         compact_total = self.counter.floor(state.history.system, compacted).total
-        shortfall = check_floor(state.budget, state.floor, state.history.task_tokens, compact_total)
+        floor = self.counter.by_tool(state.floor, state.protocol.written(self.schemas))
+        shortfall = check_floor(state.budget, floor, state.history.task_tokens, compact_total)
         if shortfall is None:
             return None
         return Stop(StopReason.CANNOT_SHRINK, shortfall.part, shortfall.message)

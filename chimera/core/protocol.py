@@ -43,6 +43,10 @@ class ToolProtocol(Protocol):
         """The system message: `text`, and how calls are made."""
         ...
 
+    def written(self, schemas: Sequence[Schema]) -> dict[str, str]:
+        """What of the system message is about which tool, by its name."""
+        ...
+
     def schemas(self, schemas: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
         """What goes into the `tools` payload of a request."""
         ...
@@ -74,6 +78,9 @@ class NativeCalls:
     def system(self, text: str, schemas: Sequence[Schema]) -> str:
         return f"{text}\n{prompts.NATIVE_CALLS}"
 
+    def written(self, schemas: Sequence[Schema]) -> dict[str, str]:
+        return {}
+
     def schemas(self, schemas: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
         return tuple(schemas)
 
@@ -102,8 +109,11 @@ class JsonActions:
     name: ProtocolName = "json"
 
     def system(self, text: str, schemas: Sequence[Schema]) -> str:
-        lines = "\n".join(f"- {described(schema)}" for schema in schemas)
+        lines = "\n".join(self.written(schemas).values())
         return f"{text}\n{prompts.JSON_ACTIONS.format(tools=lines)}"
+
+    def written(self, schemas: Sequence[Schema]) -> dict[str, str]:
+        return {schema["function"]["name"]: f"- {described(schema)}" for schema in schemas}
 
     def schemas(self, schemas: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
         return ()

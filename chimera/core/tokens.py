@@ -162,6 +162,11 @@ class TokenCounter:
             instructions=self._instructions(system_message.content),
         )
 
+    def by_tool(self, floor: Floor, written: Mapping[str, str]) -> Floor:
+        """The same floor, for people: what the system message says about a tool counts as that tool's."""
+        told = {name: self.text(f"{text}\n") for name, text in written.items()}
+        return replace(floor, system=floor.system - sum(told.values()), tools={**floor.tools, **told})
+
     def _instructions(self, system_text: str) -> int:
         opening, closing = f"\n{INSTRUCTIONS_OPEN}\n", f"\n{INSTRUCTIONS_CLOSE}"
         _, found, rest = system_text.partition(opening)

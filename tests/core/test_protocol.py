@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from chimera import prompts
 from chimera.core.agent import Agent
-from chimera.core.context_budget import ContextBudget
+from chimera.core.context_budget import ContextBudget, check_floor
 from chimera.core.messages import Message, ToolCall, assistant, system, tool_result, user
 from chimera.core.model import Completion, Request, Window
 from chimera.core.protocol import JSON, NATIVE, ToolProtocol, action_schema, described, read_action
@@ -200,6 +200,22 @@ def test_no_tool_is_described_in_more_than_a_line() -> None:
 )
 def test_a_schema_that_is_none_is_described_all_the_same(parameters: dict[str, Any]) -> None:
     assert described(imported("a__b", **parameters)).startswith("a__b(")
+
+
+def test_where_tools_are_written_out_the_floor_check_names_the_server_to_cut() -> None:
+    schemas = [imported(f"big__{n}", properties={"x" * 40: {}}) for n in range(20)] + [imported("small__one")]
+    counter = TokenCounter()
+    text = JSON.system("Be brief.", schemas)
+    floor = counter.floor(system(text), JSON.schemas(schemas))
+    by_tool = counter.by_tool(floor, JSON.written(schemas))
+    assert by_tool.total == floor.total
+    assert list(by_tool.servers) == ["big", "small"]
+    shortfall = check_floor(
+        ContextBudget(window=Window(tokens=600, source="argument")), by_tool, 5, floor.total
+    )
+    assert shortfall is not None
+    assert "no server big" in shortfall.message
+    assert by_tool.system >= counter.floor(system(JSON.system("Be brief.", [])), ()).system - 3
 
 
 def test_references_of_a_tool_still_lead_to_its_own_definitions() -> None:
