@@ -46,8 +46,13 @@ def test_no_verdict_is_cut_off_on_a_narrow_terminal(columns: int) -> None:
     ]
     with open(theirs, "w", encoding="utf-8") as stream:  # noqa: PTH123  (a descriptor)
         show_guarantees(Terminal(stream, {"NO_COLOR": "1"}), trials)
-        lines = os.read(ours, 65_536).decode().splitlines()
+        stream.write("end")
+        stream.flush()
+        written = b""
+        while not written.endswith(b"end"):
+            written += os.read(ours, 65_536)
     os.close(ours)
+    lines = written.decode().removesuffix("end").splitlines()
     shown = " ".join(" ".join(lines).split())
     assert shown.count("holds") == 2 * len(DESCRIPTIONS) - 1
     assert shown.count("LOST") == 1
