@@ -98,7 +98,7 @@ def read_mcp_file(path: Path, environment: Mapping[str, str]) -> tuple[ServerEnt
 
     Args:
         path: absolute.
-        environment: where `${NAME}` in values of `env` and `headers` comes from.
+        environment: where `${NAME}` in `url` and in values of `env` and `headers` comes from.
 
     Raises:
         ConfigError: with the place in the file.
@@ -151,11 +151,12 @@ def _program(fields: _Fields, folder: Path) -> Program:
 
 
 def _endpoint(fields: _Fields) -> Endpoint:
-    url = fields.text("url")
+    named = fields.text("url")
+    url = fields.replaced(named)
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
         raise ConfigError(
-            f"{fields.where} has the url {without_credentials(url)!r}; it must begin with http:// or https:// and a host"
+            f"{fields.where} has the url {without_credentials(named)!r}; it must begin with http:// or https:// and a host"
         )
     return Endpoint(url=url, headers=fields.mapping("headers"))
 
@@ -194,7 +195,10 @@ class _Fields:
         value = self.values.get(key, {})
         if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
             raise ConfigError(f"{key!r} of {self.where} must be an object of texts")
-        return {name: _VARIABLE.sub(self._variable, item) for name, item in value.items()}
+        return {name: self.replaced(item) for name, item in value.items()}
+
+    def replaced(self, text: str) -> str:
+        return _VARIABLE.sub(self._variable, text)
 
     def _variable(self, match: re.Match[str]) -> str:
         if match[1] not in self.environment:

@@ -394,12 +394,12 @@ def speaking(kind: str) -> Iterator[str]:
 def entry_secrets(tmp_path: Path, **servers: Any) -> list[tuple[str, str]]:
     path = tmp_path / "servers.json"
     path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
-    return [secret for entry in read_mcp_file(path, {}) for secret in entry.secrets]
+    return [secret for entry in read_mcp_file(path, {"OF_THE_USER": TOKEN}) for secret in entry.secrets]
 
 
 def test_every_key_of_the_file_is_known_whatever_it_is_called(tmp_path: Path) -> None:
     headers = {"Cookie": f"lang=en; session={TOKEN}-1", "Proxy-Authorization": f"Basic {TOKEN}-2"}
-    url = f"https://x/mcp?api_key={TOKEN}-3&page=1"
+    url = "https://x/mcp?api_key=${OF_THE_USER}-3&page=1"
     assert entry_secrets(tmp_path, web={"url": url, "headers": headers}) == [
         ("Cookie", "en"),
         ("Cookie", f"{TOKEN}-1"),
