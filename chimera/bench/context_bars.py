@@ -75,10 +75,9 @@ def _beats(report: Report) -> Iterable[Bar]:
         shares = {arm: report.share(arm, window, SUITES) for arm in ("truncate", "mask-10", *OURS)}
         known = {arm: share for arm, share in shares.items() if share is not None}
         if len(known) == len(shares):
-            best = max(known[arm] for arm in OURS)
             yield Bar(
-                name=f"in {window:,} tokens ours solves more than truncate and mask-10",
-                passed=best > max(known["truncate"], known["mask-10"]),
+                name=f"in {window:,} tokens {OURS[0]} solves more than truncate and mask-10",
+                passed=known[OURS[0]] > max(known["truncate"], known["mask-10"]),
                 figures=", ".join(f"{arm} {share:.0%}" for arm, share in known.items()),
             )
 

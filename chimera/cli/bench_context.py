@@ -62,13 +62,16 @@ def context(  # noqa: PLR0913  (a command has the options it has)
         "tasks": tool_names(tasks),
         "policies": tool_names(policies),
         "arms": tool_names(arms),
-        "windows": None if windows is None else _numbers("--windows", windows),
-        "seeds": _numbers("--seeds", seeds),
+        "windows": None if windows is None else _numbers("--windows", windows, least=1),
+        "seeds": _numbers("--seeds", seeds, least=0),
     }
     selection = Selection(**{name: value for name, value in given.items() if value is not None})
     cells = selection.cells()
     if not cells:
         raise ConfigError("nothing is left to run: no task has this policy, arm and window")
+    if save is not None and (save.is_dir() or not save.absolute().parent.is_dir()):
+        # Told now rather than after all runs.
+        raise ConfigError(f"--save {str(save)!r}: there is no folder to write that file to; make it first")
     output: Output = ctx.obj
     done: list[Outcome] = []
 
@@ -94,11 +97,14 @@ def context(  # noqa: PLR0913  (a command has the options it has)
     return 0 if all(bar.passed for bar in judged) else 1
 
 
-def _numbers(option: str, text: str) -> tuple[int, ...]:
+def _numbers(option: str, text: str, *, least: int) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in text.split(","))
+        found = tuple(int(part) for part in text.split(","))
     except ValueError as fault:
         raise ConfigError(f"{option} is {text!r}; give whole numbers with commas between them") from fault
+    if min(found) < least:
+        raise ConfigError(f"{option} is {text!r}; the least that makes sense is {least}")
+    return found
 
 
 def _save(report: Report, path: Path) -> None:

@@ -32,6 +32,9 @@ def test_every_run_can_be_saved_and_the_tables_say_that_they_are_scripted(
     [
         (("--arms", "best"), "arms: 'best' is unknown; known: none, truncate"),
         (("--windows", "8k"), "--windows is '8k'; give whole numbers with commas between them"),
+        (("--windows", "8000,0"), "--windows is '8000,0'; the least that makes sense is 1"),
+        (("--seeds", "-1"), "--seeds is '-1'; the least that makes sense is 0"),
+        ((*SMALL, "--save", "/nonexistent/runs.jsonl"), "there is no folder to write that file to"),
         (
             ("--tasks", "floor-squeeze", "--policies", "noter", "--windows", "8000"),
             "nothing is left to run",
