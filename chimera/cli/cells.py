@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 from chimera.workspace.terminal_text import escaped
 
-__all__ = ["ELLIPSIS", "TAB", "Flow", "escaped", "fit", "one_line", "width", "wrap"]
+__all__ = ["ELLIPSIS", "TAB", "Flow", "Pieces", "escaped", "fit", "one_line", "width", "wrap"]
 
 ELLIPSIS = "…"
 TAB = "    "
 _EMOJI_STYLE = "\ufe0f"
+_SELECTORS = ("\ufe0e", _EMOJI_STYLE)
 # Where text without blanks may be broken: between ideographs, but not before what closes and not behind what opens.
 _CLOSING = frozenset("、。，．・：；！？）］｝〕〉》」』】〙〗ー…,.:;!?)]}%")
 _OPENING = frozenset("（［｛〔〈《「『【〘〖([{")
@@ -45,6 +46,32 @@ def wrap(text: str, columns: int) -> list[str]:
     for paragraph in text.replace("\t", TAB).split("\n"):
         lines += _wrapped(paragraph.rstrip(), max(columns, 2)) or [""]
     return lines
+
+
+class Pieces:
+    """Escapes text that arrives in pieces as if it had come at once: an emoji may be made of several."""
+
+    def __init__(self) -> None:
+        self._before = ""
+        self._held = ""
+        """A sign at the end whose meaning is in what follows."""
+
+    def add(self, text: str) -> str:
+        """What can be shown after one more piece."""
+        text = self._held + text
+        self._held = text[-1] if text.endswith(_SELECTORS) else ""
+        return self._escaped(text.removesuffix(self._held))
+
+    def end(self) -> str:
+        """The rest; the next piece begins a new text."""
+        rest = self._escaped(self._held)
+        self._before = self._held = ""
+        return rest
+
+    def _escaped(self, text: str) -> str:
+        shown = escaped(self._before + text).removeprefix(escaped(self._before))
+        self._before = text[-1:] or self._before
+        return shown
 
 
 class Flow:

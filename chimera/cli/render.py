@@ -102,7 +102,7 @@ class Screen:
         """A piece of a reply. On a pipe the reply comes whole, with its completion."""
         if not self._terminal.live:
             return
-        piece = escaped(str(fields["text"]))
+        piece = str(fields["text"])
         if not self._streamed:
             piece = piece.lstrip("\n")
         if piece:

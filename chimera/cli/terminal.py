@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, TextIO, TypeAlias
 
-from chimera.cli.cells import TAB, Flow, escaped, fit, width, wrap
+from chimera.cli.cells import TAB, Flow, Pieces, escaped, fit, width, wrap
 
 Style = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 Span: TypeAlias = str | tuple[str, Style]
@@ -46,6 +46,7 @@ class Terminal:
         """Of a stream without our characters; what else it lacks is escaped before it is measured."""
         self._transient = 0
         self._gone = False
+        self._pieces = Pieces()
         self._flow = Flow()
         self._flowing = False
         self._asking = False
@@ -95,7 +96,8 @@ class Terminal:
     def flow(self, text: str) -> None:
         """Text that arrives in pieces, wrapped like `block`; `end_flow` ends it."""
         with self.lock:
-            self._write(self._flow.add(self._safe(text), self.columns or _USUAL_COLUMNS))
+            shown = self._encodable(self._pieces.add(text))
+            self._write(self._flow.add(shown, self.columns or _USUAL_COLUMNS))
             self._flowing = True
 
     def end_flow(self) -> None:
@@ -103,7 +105,9 @@ class Terminal:
         with self.lock:
             if self._flowing:
                 self._flowing = False
-                self._write(self._flow.end(self.columns or _USUAL_COLUMNS) + "\n")
+                columns = self.columns or _USUAL_COLUMNS
+                rest = self._flow.add(self._encodable(self._pieces.end()), columns)
+                self._write(rest + self._flow.end(columns) + "\n")
 
     @contextmanager
     def question(self, text: str) -> Iterator[None]:
@@ -143,7 +147,9 @@ class Terminal:
         return "".join(parts).rstrip()
 
     def _safe(self, text: str) -> str:
-        text = escaped(text)
+        return self._encodable(escaped(text))
+
+    def _encodable(self, text: str) -> str:
         if self._encoding is None:
             return text
         return text.translate(_ASCII).encode(self._encoding, "backslashreplace").decode(self._encoding)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimera.cli.cells import Flow, escaped, fit, one_line, width, wrap
+from chimera.cli.cells import Flow, Pieces, escaped, fit, one_line, width, wrap
 
 WORDS = st.text(st.sampled_from("ab 漢é\u0301\n。「"), max_size=80)
 
@@ -56,6 +56,19 @@ def test_wrapping_keeps_every_word_and_never_exceeds_the_columns(text: str, colu
     lines = wrap(text, columns)
     assert all(width(line) <= columns for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+@given(
+    text=st.text(
+        st.sampled_from("a1#❤⚠\U0001f469\U0001f52c\u200d\ufe0f\ufe0e\u20e3\x1b\u202e\n"), max_size=12
+    ),
+    cuts=st.lists(st.integers(0, 12), max_size=12),
+)
+def test_text_is_escaped_the_same_however_it_is_cut_into_pieces(text: str, cuts: list[int]) -> None:
+    pieces, edges = Pieces(), [0, *sorted(cuts), len(text)]
+    for _ in range(2):
+        shown = "".join(pieces.add(text[a:b]) for a, b in pairwise(edges)) + pieces.end()
+        assert shown == escaped(text)
 
 
 def test_text_without_blanks_arrives_as_it_comes_and_breaks_where_it_may() -> None:

@@ -175,6 +175,15 @@ def test_text_of_a_model_is_shown_as_it_is_and_steers_nothing() -> None:
     assert "openai/m[/bold]" in stream.getvalue()
 
 
+def test_an_emoji_that_arrives_in_pieces_is_one() -> None:
+    stream = Screenful()
+    screen = Screen(Terminal(stream, {"NO_COLOR": "1"}))
+    for piece in ("\U0001f469", "\u200d", "\U0001f52c ", "1", "\ufe0f", "\u20e3", " ⚠", "\ufe0f"):
+        screen(Event("text", {"text": piece}))
+    screen(completion("…", calls=False))
+    assert seen(stream)[0] == "\U0001f469\u200d\U0001f52c 1\ufe0f\u20e3 ⚠\ufe0f"
+
+
 def test_an_answer_that_arrived_on_a_terminal_counts_as_shown() -> None:
     screen = Screen(Terminal(Screenful(), {}))
     for event in (
