@@ -65,18 +65,20 @@ def wilson(passed: int, trials: int) -> Interval | None:
 def rate_interval(by_task: Mapping[str, tuple[int, int]]) -> Interval | None:
     """The interval of a pass rate over tasks, each `(passed, trials)`.
 
-    Trials of one task are alike, so with several of them the tasks are what is resampled. Where all tasks came to the
-    same, resampling knows nothing: then it is Wilson's interval over as many trials as there are tasks.
+    Trials of one task are alike, so with several of them the tasks are what is resampled. Where most tasks came to the
+    same, resampling knows next to nothing: so it is never narrower than Wilson's interval of one trial a task.
     """
     counts = [pair for pair in by_task.values() if pair[1]]
     passed, trials = sum(pair[0] for pair in counts), sum(pair[1] for pair in counts)
     if trials == len(counts):
         return wilson(passed, trials)
+    least = wilson(round(passed / trials * len(counts)), len(counts))
+    assert least is not None
     if len({pair[0] / pair[1] for pair in counts}) == 1:
-        return wilson(round(passed / trials * len(counts)), len(counts))
+        return least
     columns = list(zip(*counts, strict=True))
     low, high = _bootstrap(columns, lambda p, n: p.sum(-1) / n.sum(-1))
-    return Interval(low=low, high=high, method="bootstrap by task")
+    return Interval(low=min(low, least.low), high=max(high, least.high), method="bootstrap by task")
 
 
 def _bootstrap(

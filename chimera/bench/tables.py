@@ -92,7 +92,7 @@ def remarks(jobs: Sequence[FinishedJob]) -> list[str]:
         found.append("Scripted models: these numbers say nothing about a real one.")
     found.append(
         "Rates are over graded trials; a broken agent counts as failed. Intervals: Wilson's, or with several trials of a "
-        "task the tasks resampled (10,000 times, fixed seed). Tokens with ~ were not all counted by the provider."
+        "task the tasks resampled (10,000 times, fixed seed), never narrower than Wilson's of one trial a task. Tokens with ~ were not all counted by the provider."
     )
     return found
 

@@ -70,6 +70,25 @@ def test_trials_of_one_task_are_not_taken_for_independent() -> None:
     assert rate_interval(by_task) == interval
 
 
+def test_one_odd_task_among_many_that_agree_does_not_make_a_rate_certain() -> None:
+    interval, least = rate_interval({f"task-{n}": (3 - (n == 0), 3) for n in range(10)}), wilson(10, 10)
+    assert interval is not None
+    assert least is not None
+    assert interval.low <= least.low
+    assert interval.low < 29 / 30 < interval.high
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=8))
+def test_the_interval_of_a_rate_holds_it(counts: list[tuple[int, int]]) -> None:
+    by_task = {f"task-{n}": (passed, passed + missed) for n, (passed, missed) in enumerate(counts)}
+    passed, trials = (sum(column) for column in zip(*by_task.values(), strict=True))
+    interval = rate_interval(by_task)
+    assert (interval is None) == (trials == 0)
+    if interval is not None:
+        assert 0 <= interval.low <= passed / trials + 1e-9
+        assert passed / trials - 1e-9 <= interval.high <= 1
+
+
 def test_one_trial_a_task_and_tasks_that_agree_have_wilsons_interval() -> None:
     assert rate_interval({"a": (1, 1), "b": (0, 1)}) == wilson(1, 2)
     assert rate_interval({"a": (3, 3), "b": (3, 3)}) == wilson(2, 2)
