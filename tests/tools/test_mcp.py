@@ -379,6 +379,11 @@ def speaking(kind: str) -> Iterator[str]:
                     self.wfile.write(b"x" * 65_536)
 
         @override
+        def handle(self) -> None:
+            with suppress(ConnectionError):
+                super().handle()
+
+        @override
         def log_message(self, *arguments: object) -> None:
             pass
 
