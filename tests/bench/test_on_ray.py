@@ -34,7 +34,7 @@ def played(task: BenchTask, agent: Oracle | Dying, output: Path) -> Report:
 
 @pytest.mark.skipif(HERE, reason="ray is installed")
 def test_without_ray_the_extra_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"pip install 'chimera\[ray\]'"):
+    with pytest.raises(ConfigError, match=r"needs ray: pip install '"):
         OnRay(2, lambda trial, phase: None)
 
 
