@@ -38,6 +38,7 @@ _SCALARS = (
     ("int", _WHOLE),
     ("float", rf"{_WHOLE}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"),
 )
+_DEEPEST = 200
 _MOST_VALUES = 3_000_000
 """Of a YAML file. The descriptions of the largest public services have less than half of it."""
 
@@ -144,6 +145,7 @@ def _document(path: Path) -> Mapping[str, Any]:
     text = named_file(path, "OpenAPI description")
     if text.lstrip().startswith("{"):
         document = parsed_json(text, f"the OpenAPI description {str(path)!r}")
+        _check(document, f"the OpenAPI description {str(path)!r}")
     else:
         document = _yaml(text, f"the OpenAPI description {str(path)!r}")
     version = document.get("openapi") if isinstance(document, dict) else None
@@ -169,24 +171,33 @@ def _yaml(text: str, what: str) -> Any:
         value = yaml.load(text, loader)  # noqa: S506  (built on a safe one)
     except (yaml.YAMLError, RecursionError, ValueError) as fault:
         raise ConfigError(f"{what} is not YAML: {fault}") from fault
-    waiting, seen = [value], 0
+    _check(value, what)
+    return value
+
+
+def _check(value: Any, what: str) -> None:
+    """Refuse what JSON could not hold, and what no program should walk through. Names of objects become texts."""
+    waiting, seen = [(value, 1)], 0
     while waiting:
-        node = waiting.pop()
+        node, depth = waiting.pop()
         seen += 1
+        if depth > _DEEPEST:
+            raise ConfigError(
+                f"{what} is nested more than {_DEEPEST} deep: no interface is described like that"
+            )
         if seen > _MOST_VALUES:
             raise ConfigError(
                 f"{what} holds more than {_MOST_VALUES:,} values once its aliases are written out"
             )
         if isinstance(node, dict):
             _name_by_text(node)
-            waiting += node.values()
+            waiting += ((inner, depth + 1) for inner in node.values())
         elif isinstance(node, list):
-            waiting += node
+            waiting += ((inner, depth + 1) for inner in node)
         elif not (node is None or isinstance(node, str | int | float)):
             raise ConfigError(
                 f"{what} holds {one_line(repr(node), 80)}, which JSON has no form for: write it as text"
             )
-    return value
 
 
 def _name_by_text(node: dict[Any, Any]) -> None:

@@ -446,6 +446,8 @@ def test_a_description_in_the_workspace_does_not_say_which_host_is_called(tmp_pa
         pytest.param(described({"/x": {"get": {"parameters": [{"$ref": "#/loop"}]}}}, loop={"$ref": "#/loop"}), {}, "lead in a circle", id="circle"),
         pytest.param(described({"/x": {"post": {"requestBody": {"content": []}}}}), {}, None, id="no content"),
         pytest.param(described({"/x": {"post": {"requestBody": {"content": {"application/json": 7}}}}}), {}, "POST /x is not written as OpenAPI is", id="wrong kind"),
+        pytest.param('{"openapi": "3.0.0", "paths": {"/x": ' + '{"a": ' * 500 + "1" + "}" * 502, {}, "nested more than 200 deep", id="deep JSON"),
+        pytest.param("openapi: 3.0.0\npaths: " + "[" * 300 + "]" * 300, {}, "nested more than 200 deep", id="deep YAML"),
         pytest.param("openapi: 3.0.0\npaths: {}\n" + "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)), {}, "once its aliases are written out", id="aliases"),
     ],
 )  # fmt: skip
