@@ -54,6 +54,8 @@ class Service:
     _client: httpx.Client | None = field(default=None, init=False)
     _socket: socket.socket | None = field(default=None, init=False)
     """Of the connection made last."""
+    _ends_at: float = field(default=0.0, init=False)
+    """When the time of the newest call is up."""
 
     def call(self, name: str, operation: Operation, arguments: Mapping[str, Any]) -> ToolOutput:
         """Carry out one operation.
@@ -64,16 +66,16 @@ class Service:
         import httpx
 
         limit_s = self.deadline.limit_s(self.timeout_s)
-        ends_at = time.monotonic() + limit_s
+        self._ends_at = time.monotonic() + limit_s
         try:
             with self._cut_after(limit_s):
-                return self._answered(name, operation, self._request(operation, arguments, limit_s), ends_at)
+                return self._answered(name, operation, self._request(operation, arguments, limit_s))
         except UnicodeError as fault:
             raise ToolError(
                 f"{name} cannot be sent with this argument: {one_line(escaped(str(fault)), 300)}. Nothing was sent: correct it."
             ) from fault
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as fault:
-            if isinstance(fault, httpx.TimeoutException) or time.monotonic() >= ends_at:
+            if isinstance(fault, httpx.TimeoutException) or time.monotonic() >= self._ends_at:
                 raise ToolError(
                     f"{name} got no answer within {limit_s:.3g} s. The service may still be at work on it: look before "
                     "you repeat the call, or go another way."
@@ -108,6 +110,8 @@ class Service:
     def _keep_socket(self, event: str, about: Mapping[str, Any]) -> None:
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             self._socket = about["return_value"].get_extra_info("socket")
+            if time.monotonic() >= self._ends_at:  # the time was up before there was anything to cut
+                self._cut()
 
     @property
     def _host(self) -> str:
@@ -185,14 +189,12 @@ class Service:
         else:
             headers[scheme.name.lower()] = scheme.prefix + key
 
-    def _answered(
-        self, name: str, operation: Operation, request: httpx.Request, ends_at: float
-    ) -> ToolOutput:
+    def _answered(self, name: str, operation: Operation, request: httpx.Request) -> ToolOutput:
         for _ in range(_MOST_REDIRECTS + 1):
             response = self._http.send(request, stream=True)
             try:
                 if not response.is_redirect or response.next_request is None:
-                    return _output(name, response, _body(response, ends_at))
+                    return _output(name, response, _body(response, self._ends_at))
                 there = response.next_request
                 within = _same_origin(str(there.url), self.base_url) and self._is_below(there.url.path)
                 if operation.method not in {"get", "head"} or not within:
