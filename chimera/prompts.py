@@ -32,9 +32,8 @@ read what it says. Paths are relative to the repository.
 NATIVE_CALLS = "- Several independent calls may go into one message. A message without a call is your answer and ends the work."
 
 JSON_ACTIONS = """\
-- Each message of yours is one JSON object: {{"thought": "...", "tool": "...", "arguments": {{...}}}}. It calls one tool; \
-the result is in the next message. The thought says in a few words of your own what is wrong and what follows. A ? marks \
-arguments that may be left out.
+- Each message of yours is one JSON object: {{"tool": "...", "arguments": {{...}}}}. It calls one tool; the result is in \
+the next message. A ? marks arguments that may be left out.
 
 Tools:
 {tools}
@@ -49,7 +48,7 @@ ACTIONS_FROM_NOW = (
 
 NO_ACTION = (
     "That was not one JSON object with a tool and its arguments, so nothing was run. Write only "
-    '{"thought": "...", "tool": "...", "arguments": {...}}. Use finish when the task is done.'
+    '{"tool": "...", "arguments": {...}}. Use finish when the task is done.'
 )
 
 NO_ANSWER = (

@@ -42,11 +42,14 @@ def admit(
         if fits and not output.excerpt:
             shows = tuple(fact for fact in output.facts if isinstance(fact, FileRead))
             content = output.text or "(no output)"
-            messages.append(tool_result(call.id, content, digest=output.digest, shows=shows))
+            messages.append(
+                tool_result(call.id, content, digest=output.digest, failed=not output.ok, shows=shows)
+            )
             continue
         where = f"{'in full' if output.whole else 'its beginning'}: {output.kept or keep(output)}"
         content = f"{output.text}\n[{where}]" if fits else cut(output, size, level, counter, where=where)
-        messages.append(tool_result(call.id, content, digest=f"{output.digest}; {where}", kept=True))
+        digest = f"{output.digest}; {where}"
+        messages.append(tool_result(call.id, content, digest=digest, kept=True, failed=not output.ok))
     return tuple(messages)
 
 

@@ -45,6 +45,8 @@ class Message:
     """Only on tool messages: one factual line that may stand for the content. Never sent."""
     kept: bool = field(default=False, compare=False)
     """Only on tool messages: the digest names a file with the whole output. Never sent."""
+    failed: bool = field(default=False, compare=False)
+    """Only on tool messages: the call did not do what it was to do. Never sent."""
     shows: tuple[FileRead, ...] = field(default=(), compare=False)
     """Only on tool messages that are not cut: the file text that can be read here. Never sent."""
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -78,10 +80,24 @@ def assistant(content: str = "", *tool_calls: ToolCall, extra: Mapping[str, Any]
 
 
 def tool_result(
-    call_id: str, content: str, *, digest: str = "", kept: bool = False, shows: tuple[FileRead, ...] = ()
+    call_id: str,
+    content: str,
+    *,
+    digest: str = "",
+    kept: bool = False,
+    failed: bool = False,
+    shows: tuple[FileRead, ...] = (),
 ) -> Message:
     """The answer to one tool call."""
-    return Message(role="tool", tool_call_id=call_id, content=content, digest=digest, kept=kept, shows=shows)
+    return Message(
+        role="tool",
+        tool_call_id=call_id,
+        content=content,
+        digest=digest,
+        kept=kept,
+        failed=failed,
+        shows=shows,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,8 @@ FINISH = "finish"
 _ID = "action_{:04}"
 # A small model that may edit before it has read guesses what the file holds, and repeats its guess when it is wrong.
 _NEEDS_A_LOOK = "edit_file"
+# One that has changed a file and may go on changing it undoes what was right, instead of seeing whether it was.
+_CHANGES = frozenset({"edit_file", "write_file"})
 _LATELY = 4
 _DEFINITIONS = ("$defs", "definitions")
 _TYPES = {"string": "", "integer": "int", "number": "number", "boolean": "bool"}
@@ -101,9 +103,10 @@ class NativeCalls:
 
 @dataclass(frozen=True, slots=True)
 class JsonActions:
-    """Each reply is one JSON object `{"thought", "tool", "arguments"}`, to which the server holds the model where it can.
+    """Each reply is one JSON object `{"tool", "arguments"}`, to which the server holds the model where it can.
 
-    Small models that never manage a native call do this well, since they cannot do anything else.
+    Small models that never manage a native call do this well, since they cannot do anything else. A `thought` may stand
+    before the tool, but nobody asks for one: a small model copies the task into it, step after step, and learns nothing.
     """
 
     name: ProtocolName = "json"
@@ -186,26 +189,33 @@ def _own_definitions(name: str, parameters: Schema) -> tuple[Schema, dict[str, A
 
 
 def _left_out(messages: Sequence[Message]) -> set[str]:
-    """Tools that would only lead a small model astray now: an edit before it has looked, what it lately did twice."""
+    """Tools that would only lead a small model astray now.
+
+    An edit before it has looked, a change right behind a change, what it lately did twice.
+    """
     calls = [call for message in messages for call in message.tool_calls]
     if not calls:
         return {_NEEDS_A_LOOK}
     lately = Counter((call.name, call.arguments) for call in calls[-_LATELY:])
-    return {name for (name, _), times in lately.items() if times > 1}
+    twice = {name for (name, _), times in lately.items() if times > 1}
+    newest = [message for message in messages if message.role == "tool"][-1]
+    changed = calls[-1].name in _CHANGES and not newest.failed
+    return twice | (_CHANGES if changed else set())
 
 
 def _action(name: str, parameters: Schema) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {"thought": {"type": "string"}, "tool": {"const": name}, "arguments": parameters},
-        "required": ["thought", "tool", "arguments"],
+        "required": ["tool", "arguments"],
         "additionalProperties": False,
     }
 
 
 def action_text(thought: str, call: ToolCall) -> str:
     """A call as one action. Arguments that are no JSON stay as they are, and the action is none then either."""
-    fields = json.dumps({"thought": thought, "tool": call.name}, ensure_ascii=False)
+    said = {"thought": thought} if thought else {}
+    fields = json.dumps({**said, "tool": call.name}, ensure_ascii=False)
     return f'{fields[:-1]}, "arguments": {call.arguments}}}'
 
 

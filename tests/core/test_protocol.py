@@ -136,14 +136,15 @@ def test_the_schema_of_a_reply_takes_each_tool_and_the_answer_and_nothing_else(b
         {"thought": "", "tool": "shell", "arguments": {"command": "ls"}},
         {"thought": "", "tool": "read_file", "arguments": {"path": "a", "start_line": 2}},
         {"thought": "", "tool": "finish", "arguments": {"answer": "done"}},
+        {"tool": "finish", "arguments": {"answer": "done"}},
     ]
     bad = [
         {"thought": "", "tool": "shell", "arguments": {"path": "ls"}},
         {"thought": "", "tool": "rm", "arguments": {}},
-        {"tool": "finish", "arguments": {"answer": "done"}},
         {"thought": "", "tool": "finish", "arguments": {}},
+        {"tool": "finish", "arguments": {"answer": "done"}, "more": 1},
     ]
-    assert [validator.is_valid(action) for action in good + bad] == [True] * 3 + [False] * 4
+    assert [validator.is_valid(action) for action in good + bad] == [True] * 4 + [False] * 4
 
 
 def offered(request: Request) -> set[str]:
@@ -162,6 +163,19 @@ def test_no_edit_is_offered_before_a_look_and_nothing_lately_done_twice(bench: B
     left_out = [every - offered(request) for request in bench.requests]
     both = {"read_file", "shell"}
     assert left_out == [{"edit_file"}, set(), set(), {"read_file"}, both, {"shell"}, set(), set()]
+
+
+def test_a_change_is_looked_at_before_the_next_one_unless_it_failed(bench: Bench) -> None:
+    def edit(old: str, new: str) -> Reply:
+        return call("edit_file", path="calc.py", edits=[{"old": old, "new": new}])
+
+    look, write = call("read_file", path="calc.py"), call("write_file", path="new.py", content="x = 1\n")
+    script = [look, edit("nowhere", "x"), edit("a - b", "a + b"), call("shell", command="true"), write, look]
+    run(bench, [*script, text("ok")], JSON)
+    every = {tool.name for tool in bench.tools} | {"finish"}
+    changes = {"edit_file", "write_file"}
+    left_out = [every - offered(request) for request in bench.requests]
+    assert left_out == [{"edit_file"}, set(), set(), changes, set(), changes, set()]
 
 
 def test_tools_are_described_in_a_line_each_and_the_floor_is_small(bench: Bench) -> None:
