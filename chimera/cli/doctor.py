@@ -57,6 +57,8 @@ class _Findings:
 
     keys: tuple[str, ...]
     servers: tuple[Mapping[str, str], ...]
+    local: Mapping[str, Any]
+    """What runs a model file, and the files that have a name."""
     model: Mapping[str, Any]
     programs: Mapping[str, Mapping[str, str] | None]
     state: Path
@@ -79,6 +81,7 @@ class _Findings:
         return cls(
             keys=tuple(_keys(environment)),
             servers=tuple({"kind": s.kind, "api_base": s.api_base, "model": m} for s, m in servers),
+            local=_local(environment),
             model=_model(config, environment, [server for server, _ in servers]),
             programs={name: _program(name, environment) for name in ("git", "rg")},
             state=state_dir(),
@@ -102,6 +105,7 @@ class _Findings:
             "python": {"version": sys.version.split()[0], "path": sys.executable},
             "keys": list(self.keys),
             "servers": [dict(server) for server in self.servers],
+            "local": dict(self.local),
             "model": dict(self.model),
             "git": self.programs["git"],
             "ripgrep": self.programs["rg"],
@@ -188,6 +192,22 @@ def _servers() -> Iterator[tuple[Any, str]]:
             yield server, name
 
 
+def _local(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The program that serves model files, and the names of those that are there, each with its path."""
+    from chimera.errors import ConfigError
+    from chimera.models.llama_server import find_llama_server
+    from chimera.models.local_models import LocalModels
+
+    found: dict[str, Any] = {"server": None, "models": {}, "fault": None}
+    try:
+        models = LocalModels(state_dir()).listed()
+        found["models"] = {name: str(path) for name, path in models.items() if path.is_file()}
+        found["server"] = str(find_llama_server(environment, outside=Path.cwd()))
+    except ConfigError as fault:
+        found["fault"] = str(fault)
+    return found
+
+
 def _model(config: Config, environment: Mapping[str, str], servers: list[Any]) -> dict[str, Any]:
     from chimera.errors import ConfigError, ModelAuthError
     from chimera.models.choose import choose_model, resolve_window
@@ -268,6 +288,8 @@ def _rows(found: _Findings) -> Iterator[tuple[str, str]]:
     yield "keys", ", ".join(found.keys) or "none set"
     servers = [f"{s['kind']} at {s['api_base']} with {s['model']}" for s in found.servers]
     yield "servers", ", ".join(servers) or "none on the usual ports"
+    names = f"models: {', '.join(found.local['models'])}" if found.local["models"] else "no model has a name"
+    yield "local", f"{found.local['server'] or 'no llama-server'} · {names} (chimera local list)"
     git, ripgrep = found.programs["git"], found.programs["rg"]
     yield "git", f"{git['version']} · {git['path']}" if git else "not found: no diff, no list of changes"
     yield (

@@ -108,6 +108,23 @@ class TestDoctor:
         assert ended.result["model"]["name"] is None
         assert "ANTHROPIC_API_KEY is not set" in ended.result["model"]["fault"]
 
+    def test_model_files_with_a_name_and_what_serves_them_are_told(
+        self, chimera: Chimera, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        model, server = tmp_path / "tiny.gguf", tmp_path / "llama-server"
+        model.write_bytes(b"GGUF")
+        server.write_text("#!/bin/sh\n")
+        server.chmod(0o755)
+        monkeypatch.setenv("CHIMERA_SANDBOX", "danger-full-access")
+        assert chimera("local", "add", str(model)).code == 0
+        assert chimera("doctor", "--output-format", "json").result["local"]["models"] == {"tiny": str(model)}
+
+        monkeypatch.setenv("CHIMERA_LLAMA_SERVER", str(server))
+        ended = chimera("doctor")
+
+        assert f"local     {server} · models: tiny" in ended.out
+        assert "model     local:tiny" in ended.out
+
     def test_an_unwritable_state_directory_is_a_problem(
         self, chimera: Chimera, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
