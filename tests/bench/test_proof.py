@@ -12,6 +12,8 @@ from chimera.bench.generators.instance import RELEASE_SEEDS
 from chimera.bench.proof import proofs
 from chimera.bench.task import BenchTask, load_task
 
+pytestmark = pytest.mark.slow
+
 TASKS = Path(__file__).parents[2] / "tasks"
 HELD_OUT = CHECKED_IN_SEED + RELEASE_SEEDS
 

@@ -22,6 +22,8 @@ from chimera.config import process_environment
 from tests.cli.command import UNCONFINED, Script
 from tests.provider import LoopbackProvider, refuse
 
+pytestmark = pytest.mark.slow
+
 ATTACKS = {
     "OSC 52": "\x1b]52;c;b3duZWQ=\x07",
     "OSC 8": "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\",
