@@ -12,8 +12,6 @@ import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from chimera.workspace.secret_variables import secret_variables
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ctypes
@@ -31,8 +29,12 @@ def start_clean(arguments: Sequence[str], environment: Mapping[str, str]) -> Non
         arguments: without the name of the program.
         environment: the one of this process.
     """
+    if next((word for word in arguments if not word.startswith("-")), "") not in COMMANDS:
+        return
+    from chimera.workspace.secret_variables import secret_variables
+
     secrets = secret_variables(environment)
-    if next((word for word in arguments if not word.startswith("-")), "") not in COMMANDS or not secrets:
+    if not secrets:
         return
     import ctypes
 
