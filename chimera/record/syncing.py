@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from queue import SimpleQueue
+
+if sys.platform == "darwin":
+    _bring_to_disk = os.fsync  # macOS has no fdatasync
+else:
+    _bring_to_disk = os.fdatasync
 
 
 class Syncing:
@@ -24,7 +30,7 @@ class Syncing:
         """
         if self._fault is not None:
             raise self._fault
-        os.fdatasync(self._descriptor)
+        _bring_to_disk(self._descriptor)
 
     def soon(self) -> None:
         """Have everything written so far brought to disk while the caller goes on. A fault shows at the next `now`."""
@@ -43,6 +49,6 @@ class Syncing:
     def _work(self) -> None:
         while self._asked.get():
             try:
-                os.fdatasync(self._descriptor)
+                _bring_to_disk(self._descriptor)
             except OSError as fault:
                 self._fault = fault

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,15 @@ def test_a_fault_while_the_caller_went_on_is_told_before_anything_else_counts_as
     finally:
         for descriptor in (reading, writing, empty):
             os.close(descriptor)
+
+
+def test_a_system_without_fdatasync_brings_records_to_disk_by_fsync() -> None:
+    program = (
+        "import os, sys, tempfile\n"
+        "sys.platform = 'darwin'; del os.fdatasync\n"
+        "from chimera.record.syncing import Syncing\n"
+        "file = tempfile.TemporaryFile(buffering=0); file.write(b'line')\n"
+        "syncing = Syncing(file.fileno()); syncing.soon(); syncing.close(); syncing.now()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
