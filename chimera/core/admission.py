@@ -54,12 +54,17 @@ def admit(
 
 
 def cut_message(message: Message, cap: int, counter: TokenCounter, keep: Keep) -> Message:
-    """The message with a text of at most `cap` tokens; a longer one is kept whole and named where it is cut."""
+    """The message with a text of at most `cap` tokens; a longer one is kept whole and named where it is cut.
+
+    Reasoning that does not fit beside it is left out: it led to nothing, and providers want it only with calls.
+    """
     size = counter.text(message.content)
-    if size <= max(cap, _MARK_TOKENS):
-        return message
-    whole = ToolOutput(text=message.content, digest="message")
-    return replace(message, content=cut(whole, size, cap, counter, where=f"in full: {keep(whole)}"))
+    if size > max(cap, _MARK_TOKENS):
+        whole = ToolOutput(text=message.content, digest="message")
+        message = replace(message, content=cut(whole, size, cap, counter, where=f"in full: {keep(whole)}"))
+    if message.extra and counter.message(message) > max(cap, _MARK_TOKENS) + MESSAGE_OVERHEAD:
+        message = replace(message, extra={})
+    return message
 
 
 def water_level(sizes: Sequence[int], room: int) -> int:

@@ -105,10 +105,12 @@ class Agent:
         if reply.written and not state.calls and state.protocol is not self.protocols[-1]:
             self._context.answer_back(state, reply.message, prompts.ACTIONS_FROM_NOW)
             state.stop = self._fall_back(state, "The model writes its calls as text")
+        elif reply.fault:
+            # Even where the run stops with it: it is what a run that is taken up again goes on from.
+            self._context.answer_back(state, reply.message, reply.fault)
+            state.stop = self._bad_reply(state, reply)
         elif fault := self._bad_reply(state, reply):
             state.stop = fault
-        elif reply.fault:
-            self._context.answer_back(state, reply.message, reply.fault)
         elif reply.message.tool_calls:
             self._run_calls(state, reply)
         else:

@@ -46,7 +46,7 @@ class Message:
     kept: bool = field(default=False, compare=False)
     """Only on tool messages: the digest names a file with the whole output. Never sent."""
     failed: bool = field(default=False, compare=False)
-    """Only on tool messages: the call did not do what it was to do. Never sent."""
+    """The call that a tool message answers did not do what it was to do; nothing came of an assistant message. Never sent."""
     shows: tuple[FileRead, ...] = field(default=(), compare=False)
     """Only on tool messages that are not cut: the file text that can be read here. Never sent."""
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)

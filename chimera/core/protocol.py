@@ -7,6 +7,7 @@ loop, the turns, compaction and the record are the same for each.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,8 @@ _NEEDS_A_LOOK = "edit_file"
 # One that has changed a file and may go on changing it undoes what was right, instead of seeing whether it was.
 _CHANGES = frozenset({"edit_file", "write_file"})
 _LATELY = 4
+_END_OF_THOUGHT = "</think>"
+_NOTHING_MORE = re.compile(r"(?:<\|\w+\|>|</s>|[`\s])*")
 _DEFINITIONS = ("$defs", "definitions")
 _TYPES = {"string": "", "integer": "int", "number": "number", "boolean": "bool"}
 
@@ -122,11 +125,14 @@ class JsonActions:
         return ()
 
     def request(self, request: Request, schemas: Sequence[Schema]) -> Request:
+        left_out = _left_out(request.messages)
+        if left_out.issuperset(schema["function"]["name"] for schema in schemas):
+            left_out = set()  # or it could only end
         return replace(
             request,
             messages=tuple(_alternating(_exchanged(request.messages))),
             tools=(),
-            reply_schema=action_schema(schemas, left_out=_left_out(request.messages)),
+            reply_schema=action_schema(schemas, left_out=left_out),
         )
 
     def completion(
@@ -191,15 +197,21 @@ def _own_definitions(name: str, parameters: Schema) -> tuple[Schema, dict[str, A
 def _left_out(messages: Sequence[Message]) -> set[str]:
     """Tools that would only lead a small model astray now.
 
-    An edit before it has looked, a change right behind a change, what it lately did twice.
+    An edit before it has looked, a change right behind a change, what it lately did twice with no change in between.
     """
-    calls = [call for message in messages for call in message.tool_calls]
-    if not calls:
+    waiting: list[ToolCall] = []
+    lately: list[tuple[str, str]] | None = None
+    changed = False
+    for message in messages:
+        if message.tool_calls:
+            waiting = list(message.tool_calls)
+        elif message.role == "tool":
+            call = waiting.pop(0)
+            changed = call.name in _CHANGES and not message.failed
+            lately = [] if changed else [*(lately or ()), (call.name, call.arguments)]
+    if lately is None:
         return {_NEEDS_A_LOOK}
-    lately = Counter((call.name, call.arguments) for call in calls[-_LATELY:])
-    twice = {name for (name, _), times in lately.items() if times > 1}
-    newest = [message for message in messages if message.role == "tool"][-1]
-    changed = calls[-1].name in _CHANGES and not newest.failed
+    twice = {name for (name, _), times in Counter(lately[-_LATELY:]).items() if times > 1}
     return twice | (_CHANGES if changed else set())
 
 
@@ -227,19 +239,25 @@ def answer_text(text: str) -> str:
 def read_action(text: str) -> tuple[str, str, dict[str, Any]] | None:
     """Thought, tool and arguments of a reply that is one action; None for anything else.
 
-    A server that does not hold the model to the schema lets it write a fence around the object, or words before it.
+    A server that does not hold the model to the schema lets it write a fence around the object, words or thoughts
+    before it, and the mark of its end behind it.
     """
-    start = text.find("{")
-    try:
-        action, end = json.JSONDecoder(strict=False).raw_decode(text[start:]) if start >= 0 else (None, 0)
-    except (ValueError, RecursionError):
+    action = _sole_object(text) or _sole_object(text.partition(_END_OF_THOUGHT)[2])
+    if action is None:
         return None
-    if not isinstance(action, dict) or text[start + end :].strip("` \n") or "{" in text[:start]:
-        return None
-    tool, arguments, thought = action.get("tool"), action.get("arguments", {}), action.get("thought", "")
+    tool, arguments, thought = action.get("tool"), action.get("arguments", {}), action.get("thought") or ""
     if not (isinstance(tool, str) and isinstance(arguments, dict) and isinstance(thought, str)):
         return None
     return thought, tool, arguments
+
+
+def _sole_object(text: str) -> dict[str, Any] | None:
+    start = text.find("{")
+    try:
+        found, end = json.JSONDecoder(strict=False).raw_decode(text[start:]) if start >= 0 else (None, 0)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and _NOTHING_MORE.fullmatch(text, start + end) else None
 
 
 def described(schema: Schema) -> str:
@@ -283,7 +301,7 @@ def _exchanged(messages: Sequence[Message]) -> Iterable[Message]:
             yield assistant(action_text(message.content, call), extra=message.extra)
             yield user(prompts.ACTION_RESULT.format(tool=call.name, result=following.content))
             message = assistant()
-        elif following.role == "assistant":
+        elif following.role == "assistant" and not following.failed:
             yield assistant(answer_text(following.content), extra=following.extra)
         else:
             yield following

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chimera.core.json_text import ends_in_the_middle, is_object
@@ -61,23 +61,25 @@ def read_reply(completion: Completion, names: Collection[str] = ()) -> Reply:
             "Your reply was cut at the output limit, so nothing of it was run and it does not count as an answer. "
             "Write less at a time: split a large file into several smaller edits."
         )
-        return Reply(message=assistant(content or "(cut reply)", extra=extra), fault=fault)
+        return Reply(message=_unused(content or "(cut reply)", extra), fault=fault)
     if completion.finish_reason == "content_filter":
         fault = "The provider's filter withheld your reply. Go on with the task in another way."
-        return Reply(message=assistant(content or "(filtered reply)", extra=extra), fault=fault)
+        return Reply(message=_unused(content or "(filtered reply)", extra), fault=fault)
     if completion.fault:
-        return Reply(message=assistant(content or PLACEHOLDER, extra=extra), fault=completion.fault)
+        return Reply(message=_unused(content or PLACEHOLDER, extra), fault=completion.fault)
     if not completion.message.tool_calls:
         if content:
             written = written_call(content, names)
-            return Reply(
-                message=assistant(content, extra=extra),
-                fault=_WRITTEN[written] if written else "",
-                written=written == "call",
-            )
+            if written is None:
+                return Reply(message=assistant(content, extra=extra))
+            return Reply(message=_unused(content, extra), fault=_WRITTEN[written], written=written == "call")
         fault = "Your reply was empty. Call a tool to go on, or give your final answer as text."
-        return Reply(message=assistant(PLACEHOLDER, extra=extra), fault=fault)
+        return Reply(message=_unused(PLACEHOLDER, extra), fault=fault)
     return _with_calls(completion.message, content, extra)
+
+
+def _unused(content: str, extra: Any) -> Message:
+    return replace(assistant(content, extra=extra), failed=True)
 
 
 def _with_calls(message: Message, content: str, extra: Any) -> Reply:

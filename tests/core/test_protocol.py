@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import jsonschema
@@ -52,7 +53,15 @@ def run(bench: Bench, script: list[Reply], *protocols: ToolProtocol, window: int
 @given(thought=st.text(), tool=st.text(), arguments=ARGUMENTS)
 def test_an_action_is_read_whatever_it_holds(thought: str, tool: str, arguments: Mapping[str, Any]) -> None:
     text = json.dumps({"thought": thought, "tool": tool, "arguments": arguments})
-    for written in (text, f"```json\n{text}\n```", f" {text}\n", f"Here it is:\n{text}"):
+    around = (
+        "{}",
+        "```json\n{}\n```",
+        " {}\r\n\t",
+        "Here it is:\n{}",
+        "{}<|im_end|>",
+        '<think>{"a": 1}?</think>\n{}',
+    )
+    for written in (form.replace("{}", text) for form in around):
         assert read_action(written) == (thought, tool, arguments)
 
 
@@ -176,6 +185,55 @@ def test_a_change_is_looked_at_before_the_next_one_unless_it_failed(bench: Bench
     changes = {"edit_file", "write_file"}
     left_out = [every - offered(request) for request in bench.requests]
     assert left_out == [{"edit_file"}, set(), set(), changes, set(), changes, set()]
+
+
+@pytest.mark.parametrize(
+    ("names", "script"),
+    [
+        (("shell",), [call("shell", command="true")] * 2),
+        (("write_file", "edit_file"), [call("write_file", path="new.py", content="x = 1\n")]),
+        (("edit_file",), []),
+    ],
+    ids=["shell", "changes", "edit"],
+)
+def test_what_is_left_out_is_never_all_there_is(
+    bench: Bench, names: tuple[str, ...], script: list[Reply]
+) -> None:
+    bench.tools = tuple(tool for tool in bench.tools if tool.name in names)
+    run(bench, [*script, text("ok")], JSON)
+    assert offered(bench.requests[-1]) == {*names, "finish"}
+
+
+def test_a_test_that_is_run_behind_each_change_is_not_done_twice(bench: Bench) -> None:
+    script = []
+    for old, new in pairwise(("a - b", "a + b", "a * b", "a / b")):
+        edit = call("edit_file", path="calc.py", edits=[{"old": old, "new": new}])
+        script += [edit, call("shell", command="true")]
+    run(bench, [call("read_file", path="calc.py"), *script, text("ok")], JSON)
+    assert all("shell" in offered(request) for request in bench.requests)
+
+
+@pytest.mark.parametrize(
+    "written", ["I am done.", '{"tool": "finish", "arguments": {}}', '{"tool": "shell", "argum']
+)
+def test_a_reply_of_no_use_is_shown_to_the_model_as_it_was(bench: Bench, written: str) -> None:
+    run(bench, [Reply(text=written, finish_reason="stop"), text("ok")], JSON)
+    assert bench.requests[-1].messages[-2] == assistant(written)
+
+
+def test_reasoning_that_led_to_nothing_does_not_stay_where_it_is_long(bench: Bench) -> None:
+    long, short = {"reasoning_content": "so " * 4_000}, {"reasoning_content": "so"}
+    cut = [Reply(text="", extra=extra, finish_reason="length") for extra in (short, long)]
+    run(bench, [*cut, text("ok")], NATIVE)
+    assert [message.extra for message in bench.requests[-1].messages[2::2]] == [short, {}]
+
+
+def test_a_run_that_stopped_at_useless_replies_goes_on_from_what_was_said_to_the_last_one(
+    bench: Bench,
+) -> None:
+    result = run(bench, [Reply(text="I am done.", finish_reason="stop")] * 3, JSON)
+    assert result.stop_reason is StopReason.BAD_COMPLETION
+    assert [event["content"] for event in bench.of("message")] == [prompts.NO_ACTION] * 3
 
 
 def test_tools_are_described_in_a_line_each_and_the_floor_is_small(bench: Bench) -> None:
