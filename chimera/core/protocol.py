@@ -167,7 +167,11 @@ def action_schema(schemas: Sequence[Schema], *, left_out: Collection[str] = ()) 
     answer = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
     own = {name: _own_definitions(name, parameters) for name, parameters in tools}
     arguments = {**{name: parameters for name, (parameters, _) in own.items()}, FINISH: answer}
-    schema = {"anyOf": [_action(name, parameters) for name, parameters in arguments.items()]}
+    # OpenAI takes no schema whose root is not said to be an object.
+    schema = {
+        "type": "object",
+        "anyOf": [_action(name, parameters) for name, parameters in arguments.items()],
+    }
     definitions = {name: inner for _, defined in own.values() for name, inner in defined.items()}
     return {**schema, "$defs": definitions} if definitions else schema
 

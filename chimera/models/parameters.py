@@ -15,6 +15,10 @@ _REFUSES = re.compile(
     r"unsupported|(not|n't) (be )?(support|permit|allow|accept)|unknown|unrecogni[sz]ed|unexpected"
     r"|extra (inputs|fields)|no longer"
 )
+# How servers say that they hold no reply to a schema, or not to this one.
+_NO_SCHEMA = re.compile(
+    r"response_?format|json.?schema|\bgrammars?\b|structured.?outputs?|guided.?(decod|json)|schema.{0,40}\bformat\b"
+)
 _MISSES = re.compile(r"missing|required|must be (passed|provided|present|set)|passed back")
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 # Fields of messages by which providers send reasoning, and want it back or do not.
@@ -40,6 +44,7 @@ class Parameters:
         self._renames: dict[str, str] = {}
         self._dropped_fields: set[str] = set()
         self._wants_reasoning = False
+        self._holds_replies = False
         self.drops_all = False
         """Whatever the model does not support is to be left out: a refusal spoke of parameters and named none."""
 
@@ -47,6 +52,7 @@ class Parameters:
         """The parameters of a request beside its messages and tools."""
         whole = {self._bound: max_tokens, "stream_options": {"include_usage": True}} | self._options
         if reply_schema is not None:
+            self._holds_replies = self._holds_replies or bool(reply_schema)
             form = {"name": "action", "schema": reply_schema}
             whole["response_format"] = {"type": "json_schema", "json_schema": form}
         if "max_completion_tokens" in self._options:
@@ -86,9 +92,11 @@ class Parameters:
             fault: what the server said.
             unsupported: the refusal is surely about parameters, whatever its words.
         """
+        words = fault.text.lower()
+        if notice := self._learn_schema(fault, words):
+            return notice
         if fault.status not in {400, 422}:
             return None
-        words = fault.text.lower()
         if notice := self._learn_reasoning(words):
             return notice
         if not unsupported and not _REFUSES.search(words):
@@ -102,6 +110,14 @@ class Parameters:
             self.drops_all = True
             return f"parameters that this model does not support are not sent: {fault.text}"
         return None
+
+    def _learn_schema(self, fault: ProviderFault, words: str) -> str | None:
+        """A server that cannot do with a schema may still be asked without, whatever it says is wrong with it."""
+        held = self._holds_replies and "response_format" not in self._dropped
+        if not (held and fault.status in {400, 422, 500, 501} and _NO_SCHEMA.search(words)):
+            return None
+        self._dropped.add("response_format")
+        return f"the server does not hold replies to a schema, and is not asked to any more: {fault.text[:200]}"
 
     def _give_up(self, name: str) -> str:
         other = _RENAMED.get(name)

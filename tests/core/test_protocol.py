@@ -156,6 +156,10 @@ def test_the_schema_of_a_reply_takes_each_tool_and_the_answer_and_nothing_else(b
     assert [validator.is_valid(action) for action in good + bad] == [True] * 4 + [False] * 4
 
 
+def test_the_root_of_the_schema_is_an_object_for_servers_that_insist_on_it() -> None:
+    assert action_schema([shell_schema()])["type"] == "object"
+
+
 def offered(request: Request) -> set[str]:
     assert request.reply_schema is not None
     return {action["properties"]["tool"]["const"] for action in request.reply_schema["anyOf"]}
