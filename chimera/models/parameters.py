@@ -117,7 +117,9 @@ class Parameters:
         if not (held and fault.status in {400, 422, 500, 501} and _NO_SCHEMA.search(words)):
             return None
         self._dropped.add("response_format")
-        return f"the server does not hold replies to a schema, and is not asked to any more: {fault.text[:200]}"
+        return (
+            f"the server does not hold replies to a schema, and is not asked to any more: {fault.text[:200]}"
+        )
 
     def _give_up(self, name: str) -> str:
         other = _RENAMED.get(name)
