@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+
+def parsed(text: str | bytes) -> Any:
+    """The value of a JSON text from elsewhere.
+
+    Raises:
+        ValueError: it is none, or one that is nested deeper than can be followed.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as fault:
+        raise ValueError("nested too deeply") from fault
 
 
 def is_object(text: str) -> bool:

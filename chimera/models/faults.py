@@ -5,7 +5,6 @@ Order matters: throttling first (its texts speak of tokens too), then size, then
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from chimera.core.json_text import parsed
 from chimera.errors import ContextOverflowError, ModelAuthError, ModelError, ToolsRefusedError
 
 _SHOWN_CHARACTERS = 600
@@ -67,6 +67,7 @@ _LIMITS = (
     r"\"?n_ctx\"?: ?(\d+)",
 )
 
+_LONGEST_LIMIT = 12
 _NOT_TOKENS = r"\d* ?(bytes|char)"
 
 # How servers say that a model has no form for tool calls, or that they were started without one.
@@ -81,7 +82,7 @@ _NO_MONEY = (
     r"|payment required|quota.{0,20}exhausted"
 )
 _NOT_ALLOWED = r"content.?(policy|filter|management)|responsible ai|safety system"
-_WAIT = r"(?:try again|retry) in (?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(ms|s))?"
+_WAIT = r"(?:try again|retry) in (?:(\d{1,9})m(?!s))?(?:(\d{1,9}(?:\.\d+)?)(ms|s))?"
 _NO_MODEL = (
     r"model_not_found|(model|deployment)\b.{0,120}\b(does not exist|not exist|not found|no access)"
     r"|no such model|unknown model|invalid model|not a valid model|try pulling it first|llm provider not provided"
@@ -133,7 +134,7 @@ def model_error(fault: ProviderFault, *, model: str) -> ModelError:
         return ModelAuthError(f"{where} is not there: {shown}. Check the model name and the address.")
     broken = fault.status is None or fault.status in _TRANSPORT_STATUS or fault.status >= 500
     # A single request above a limit per minute stays above it, however long one waits.
-    hopeless = "request too large" in words or fault.status == 413
+    hopeless = "request too large" in words or fault.status == 413 or "certificate verify failed" in words
     return ModelError(
         f"{where} failed: {shown}",
         retryable=not hopeless and (broken or bool(re.search(_THROTTLE, words))),
@@ -163,8 +164,13 @@ def overflow_limit(text: str) -> int | None:
     words = re.sub(r"(?<=\d)[,_](?=\d{3})", "", text.lower())
     for pattern in _LIMITS:
         found = re.search(pattern, words)
-        # Anything smaller is a number of something else: a status, a count of messages.
-        if found and int(found[1]) >= 256 and not re.match(_NOT_TOKENS, words[found.end(1) :]):
+        # Anything smaller is a number of something else: a status, a count of messages; anything longer is none of tokens.
+        if (
+            found
+            and len(found[1]) <= _LONGEST_LIMIT
+            and int(found[1]) >= 256
+            and not re.match(_NOT_TOKENS, words[found.end(1) :])
+        ):
             return int(found[1])
     return None
 
@@ -179,7 +185,7 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
         return float(value)
     try:
         moment = parsedate_to_datetime(value)
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, OverflowError):
         return None
     return max((moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds(), 0.0)
 
@@ -215,7 +221,7 @@ def http_fault(status: int, headers: Mapping[str, str], content: bytes, *, now: 
     """What an answer with an error status, or an error in a stream, tells about the failed request."""
     text = content.decode("utf-8", "replace")
     try:
-        body = json.loads(text)
+        body = parsed(text)
     except ValueError:
         body = None
     return ProviderFault(

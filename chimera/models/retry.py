@@ -13,6 +13,8 @@ from chimera.errors import ModelError
 DEFAULT_ATTEMPTS = 6
 MAX_WAIT_S = 300.0
 """A provider that asks for a longer wait is not waited for."""
+_LONGEST_S = 366 * 86_400.0
+"""A longer wait is no wait but a moment, or nonsense; none at all is no advice either."""
 _BACKOFF_FIRST_S, _BACKOFF_MOST_S = 1.0, 60.0
 
 
@@ -96,6 +98,8 @@ class RetryingModel:
     def _wait(self, error: ModelError, attempt: int) -> None:
         """Sleep before the next attempt, or raise for good."""
         asked = error.retry_after_s
+        if asked is not None and not 0 < asked <= _LONGEST_S:
+            asked = None
         if asked is not None and asked > MAX_WAIT_S:
             until = (self._now() + timedelta(seconds=asked)).astimezone().isoformat(timespec="seconds")
             raise ModelError(

@@ -260,3 +260,22 @@ def test_a_wait_given_as_date_counts_from_now() -> None:
 )  # fmt: skip
 def test_an_error_in_a_reply_of_status_200_has_a_status(body: object, status: int | None) -> None:
     assert error_status(body) == status
+
+
+@pytest.mark.parametrize(
+    "words", ["retry in {}m", "retry in {}s", "maximum context length is {} tokens", "n_ctx: {}"]
+)
+def test_numbers_without_end_are_neither_waits_nor_windows(words: str) -> None:
+    error = model_error(ProviderFault(text=words.format("9" * 5000), status=429), model="m")
+    assert error.retry_after_s is None
+    assert overflow_limit(words.format("9" * 5000)) is None
+
+
+def test_a_date_of_no_zone_on_earth_is_no_wait() -> None:
+    headers = {"retry-after": "Fri, 01 May 2026 12:00:20 +99999999999999999"}
+    assert retry_after_s(headers, now=datetime(2026, 5, 1, tzinfo=UTC)) is None
+
+
+def test_a_server_that_cannot_prove_itself_is_asked_once() -> None:
+    text = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate (_ssl.c:1006)"
+    assert not model_error(ProviderFault(text=text), model="m").retryable

@@ -87,3 +87,10 @@ def test_name_and_window_are_those_of_the_model() -> None:
     run = Retrying()
     assert run.model.name == "inner"
     assert run.model.window == run.script.window
+
+
+@pytest.mark.parametrize("wait", [0.0, -1.0, 1_764_497_253_000.0, 1e30, float("inf")])
+def test_a_wait_that_is_none_or_a_moment_in_disguise_is_no_advice(wait: float) -> None:
+    run = Retrying(error("throttle", retry_after_s=wait), text("there"))
+    assert run.complete().message.content == "there"
+    assert run.slept == [2]
