@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,8 @@ _FINISH_REASONS: dict[str, FinishReason] = {
     "refusal": "content_filter",
     "safety": "content_filter",
 }
+# A count that is larger is none.
+_MOST_TOKENS = 10**12
 # A thought at the beginning; one that never ends; the end of one whose beginning is part of the prompt.
 _THOUGHT = re.compile(
     r"\A\s*<think(?:ing)?>(?:.*?</think(?:ing)?>\s*|.*\Z)"
@@ -60,8 +61,9 @@ class ReplyParts:
     _reasoning: dict[str, list[str]] = field(default_factory=dict)
     _details: list[dict[str, Any]] = field(default_factory=list)
     _thinking: list[dict[str, Any]] = field(default_factory=list)
+    _choice: object = None
     _calls: list[_CallParts] = field(default_factory=list)
-    _open: dict[int | None, _CallParts] = field(default_factory=dict)
+    _open: dict[int | str | None, _CallParts] = field(default_factory=dict)
 
     def add(self, chunk: Mapping[str, Any]) -> None:
         """Take in one chunk. One without choices may still carry the usage."""
@@ -71,6 +73,12 @@ class ReplyParts:
             if usage and isinstance(usage, Mapping):
                 self.usage = usage_of(usage)
         for choice in choices:
+            # Of several choices, which nobody asked for, the first is the reply.
+            index = choice.get("index")
+            if self._choice is None:
+                self._choice = index
+            elif index is not None and index != self._choice:
+                continue
             self._add_delta(_mapping(choice.get("delta")))
             if choice.get("finish_reason"):
                 self.finish_reason = str(choice["finish_reason"])
@@ -135,13 +143,16 @@ class ReplyParts:
     def _add_call(self, call: Mapping[str, Any]) -> None:
         """Join a piece of a call to what came under its index.
 
-        Some servers send all calls under one index or none: another id, or another whole call, begins a new one.
+        Some servers send all calls under one index or none: another id, or another whole call, begins a new one. Some
+        give an index only with the first piece of a call, or with all but the first.
         """
         function = _mapping(call.get("function"))
         index, given, name = call.get("index"), call.get("id"), function.get("name")
-        index = index if isinstance(index, int) else None
+        index = index if isinstance(index, int | str) else None
         given, name = (value if isinstance(value, str) else None for value in (given, name))
         parts = self._open.get(index)
+        if not given and not name and (parts is None or index is None):
+            parts = (self._calls[-1] if self._calls else None) if index is None else self._open.get(None)
         another = parts is not None and (
             (given and parts.id and given != parts.id) or (index is None and name and not given)
         )
@@ -252,4 +263,4 @@ def _mappings(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _count(value: object) -> int:
-    return int(value) if isinstance(value, int | float) and 0 < value < math.inf else 0
+    return int(value) if isinstance(value, int | float) and 0 < value < _MOST_TOKENS else 0

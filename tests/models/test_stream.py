@@ -233,3 +233,20 @@ def test_whatever_a_server_sends_becomes_a_message_that_can_be_sent_back(
     message = reply.completion().message
     assert isinstance(message.content, str)
     json.dumps(message.wire(), ensure_ascii=False)
+
+
+def test_an_index_that_only_comes_later_begins_no_call() -> None:
+    reply = parts(piece(None, "a", "f"), piece(0, arguments='{"x":'), piece(0, arguments="1}"))
+    assert calls_of(reply) == (ToolCall(id="a", name="f", arguments='{"x":1}'),)
+
+
+def test_pieces_without_an_index_follow_the_newest_call() -> None:
+    reply = parts(
+        piece(0, "a", "f"), piece(None, arguments="1"), piece(1, "b", "g"), piece(None, arguments="2")
+    )
+    assert [(call.name, call.arguments) for call in calls_of(reply)] == [("f", "1"), ("g", "2")]
+
+
+@pytest.mark.parametrize("count", [10**400, 1e308, float("inf"), float("nan"), -3, "7"])
+def test_a_count_that_cannot_be_one_is_none(count: object) -> None:
+    assert usage_of({"prompt_tokens": count, "completion_tokens": 3}).input_tokens == 0
