@@ -20,17 +20,19 @@ from chimera.models.http_adapter import LITELLM_OPTIONS
 from chimera.models.litellm_model import LiteLLMModel
 from chimera.models.llama_server import (
     DEFAULT_WINDOW,
+    ServedModel,
     check_model_file,
     find_llama_server,
     has_llama_server,
     start_llama_server,
 )
-from chimera.models.local_models import LOCAL, LocalModels
+from chimera.models.local_models import LOCAL, LocalModels, writes_calls
 from chimera.models.local_window import LOCAL_SERVERS, LocalServer, reported_window, served_model, takes_tools
 from chimera.models.ollama_model import OllamaModel
 from chimera.models.option_types import check_options
 from chimera.models.providers import BY_PREFIX, PROVIDERS, Provider
 from chimera.models.retry import RetryingModel
+from chimera.workspace.addresses import is_http
 from chimera.workspace.environment import child_environment
 
 _NO_KEY = "none"
@@ -79,8 +81,8 @@ def choose_model(
         return RetryingModel(load_script(name.removeprefix(_SCRIPTED)), on_retry=notify)
     if name is not None and name.startswith(LOCAL):
         return local_model(config, environment, notify=notify, start=start)
-    if api_base is not None and urlsplit(api_base).scheme not in {"http", "https"}:
-        raise ConfigError(f"api_base is {api_base!r}; it must be a URL such as http://127.0.0.1:8080/v1")
+    if api_base is not None:
+        _check_address("api_base", api_base)
     if not name:
         name, api_base = _default(api_base, environment, servers)
         if name.startswith(LOCAL):
@@ -123,28 +125,37 @@ def local_model(
         environment=child_environment(environment),
     )
     try:
-        model = _adapted(f"openai/{server.name}", server.api_base, config, environment, notify, lambda: None)
+        # Without a window it is asked for: a server gives no more than its model was trained for.
+        asked = replace(config, window=None)
+        model = _adapted(f"openai/{server.name}", server.api_base, asked, environment, notify, lambda: None)
     except BaseException:
         server.close()
         raise
+    if config.window and model.window and model.window.tokens < config.window:
+        notify(f"{file.name} has a window of {model.window.tokens:,} tokens, not of {config.window:,}.")
 
     def close() -> None:
         model.close()
         server.close()
 
-    return RetryingModel(model, on_retry=notify, on_close=close, name=name)
+    served = ServedModel(model, server, takes_tools=False if writes_calls(file) else model.takes_tools)
+    return RetryingModel(served, on_retry=notify, on_close=close, name=name)
 
 
 def resolve_window(config: Config, model: Model) -> Window:
-    """The window of a run: the argument, else what the model's server or the registry says, else 16,384."""
-    if config.window is not None:
+    """The window of a run: the argument, else what the model's server or the registry says, else 16,384.
+
+    A server that was asked, although there is an argument, is believed where it has less.
+    """
+    served = model.window if model.window and model.window.source == "server" else None
+    if config.window is not None and not (served and served.tokens < config.window):
         return Window(tokens=config.window, source="argument")
     return model.window or Window(tokens=UNKNOWN_WINDOW, source="unknown")
 
 
 def has_price(name: str) -> bool:
-    """Whether what a call to this model costs can be known. A script costs nothing."""
-    if name.startswith(_SCRIPTED):
+    """Whether what a call to this model costs can be known. A script costs nothing, nor does a server of our own."""
+    if name.startswith((_SCRIPTED, LOCAL)):
         return True
     known = registry.facts(name)
     return known is not None and known.cost_usd(Usage(input_tokens=1, output_tokens=1)) is not None
@@ -188,8 +199,10 @@ def _adapted(
     prepare: Callable[[], None],
 ) -> Adapter:
     provider = BY_PREFIX.get(name.partition("/")[0])
-    if provider is not None:
-        api_base = api_base or provider.api_base(environment)
+    if provider is not None and api_base is None:
+        api_base = provider.api_base(environment)
+        if api_base is not None:
+            _check_address(" or ".join(provider.address_variables), api_base)
     api_key = _key(provider, name, api_base, environment)
     direct = _goes_direct(provider, name, api_base, config)
     if not direct:
@@ -230,6 +243,11 @@ def _goes_direct(provider: Provider | None, name: str, api_base: str | None, con
     reasons = config.model_options.get("reasoning_effort") != "none"
     newer = version is not None and (int(version[1]), int(version[2] or 0)) >= _FIRST_GPT_OF_RESPONSES
     return not (newer and reasons)
+
+
+def _check_address(name: str, address: str) -> None:
+    if not is_http(address):
+        raise ConfigError(f"{name} is {address!r}; it must be a URL such as http://127.0.0.1:8080/v1")
 
 
 def _key(

@@ -120,10 +120,15 @@ def test_the_server_given_names_its_model() -> None:
         chosen(api_base=NOBODY)
 
 
-@pytest.mark.parametrize("api_base", ["localhost:8080", "garbage", "ftp://x/v1"])
+@pytest.mark.parametrize("api_base", [
+    "localhost:8080", "garbage", "ftp://x/v1", "http:///v1", "http://x:port/v1", "http://x:99999/v1", "http://x:0/v1",
+    "http://[::1/v1", "http://a..b/v1", f"http://{'a' * 64}/v1", f"http://{'é' * 64}/v1",
+])  # fmt: skip
 def test_an_address_that_is_no_url_is_an_error_of_the_settings(api_base: str) -> None:
-    with pytest.raises(ConfigError, match="it must be a URL"):
+    with pytest.raises(ConfigError, match=r"api_base is .* it must be a URL"):
         chosen(model="openai/x", api_base=api_base)
+    with pytest.raises(ConfigError, match=r"OPENAI_API_BASE is .* it must be a URL"):
+        chosen({"OPENAI_BASE_URL": api_base, "OPENAI_API_KEY": "k"}, model="openai/x")
 
 
 def test_the_address_may_come_from_the_environment() -> None:
