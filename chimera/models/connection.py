@@ -12,14 +12,14 @@ import http.client
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from chimera.config import process_environment
 from chimera.errors import ModelError
 from chimera.models.adapter import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, TOTAL_TIMEOUT_S
-from chimera.workspace.addresses import is_loopback
+from chimera.workspace.addresses import is_http, is_loopback
 
 if TYPE_CHECKING:
     import ssl
@@ -131,7 +131,7 @@ class Connection:
 
     def _made(self) -> http.client.HTTPConnection:
         url, proxy = self._url, proxy_for(self._url.geturl())
-        at = url if proxy is None else _checked(urlsplit(proxy))
+        at = url if proxy is None else urlsplit(_checked(proxy))
         host, port = at.hostname or "", at.port or (443 if at.scheme == "https" else 80)
         credentials = {} if proxy is None else _credentials(at)
         if url.scheme != "https":
@@ -149,10 +149,11 @@ class Connection:
             response.close()
         if response.isclosed() or self._open is None or self._open.sock is None:
             return
+        until = time.monotonic() + _DRAIN_TIMEOUT_S
         self._open.sock.settimeout(_DRAIN_TIMEOUT_S)
         with contextlib.suppress(OSError, http.client.HTTPException):
             for _ in range(_DRAIN_PIECES):
-                if not response.read1(_PIECE_BYTES):
+                if not response.read1(_PIECE_BYTES) or time.monotonic() > until:
                     break
         if self._open.sock is not None:
             self._open.sock.settimeout(self._read_timeout_s)
@@ -171,13 +172,45 @@ def pieces_of(response: http.client.HTTPResponse) -> Iterator[bytes]:
             raise TimeoutError(f"the reply took longer than {TOTAL_TIMEOUT_S:.0f} s")
 
 
+def decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    """A body without its compression, which some servers apply although none is asked for.
+
+    Raises:
+        http.client.HTTPException: it is encoded in another way, or not as it is said to be.
+    """
+    encoding = encoding.strip().lower()
+    if encoding in {"", "identity"}:
+        yield from pieces
+        return
+    if encoding not in {"gzip", "x-gzip", "deflate"}:
+        raise http.client.HTTPException(f"the reply is encoded as {encoding!r}, which was not asked for")
+    import zlib
+
+    # 32: gzip or zlib, as the first bytes tell.
+    decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+    try:
+        for piece in pieces:
+            yield decompressor.decompress(piece)
+    except zlib.error as error:
+        raise http.client.HTTPException(
+            f"the reply is not {encoding} as it is said to be: {error}"
+        ) from error
+
+
 def tls_context() -> ssl.SSLContext:
-    """How servers prove who they are."""
+    """How servers prove who they are.
+
+    Raises:
+        ModelError: there are no certificates where the environment says.
+    """
     import ssl
 
     environment = process_environment()
     if file := environment.get("SSL_CERT_FILE"):
-        context = ssl.create_default_context(cafile=file)
+        try:
+            context = ssl.create_default_context(cafile=file)
+        except OSError as error:
+            raise ModelError(f"SSL_CERT_FILE is {file!r}, which holds no certificates: {error}") from error
     elif folder := environment.get("SSL_CERT_DIR"):
         context = ssl.create_default_context(capath=folder)
     else:
@@ -188,10 +221,11 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
-def _checked(proxy: SplitResult) -> SplitResult:
-    if proxy.scheme != "http":
+def _checked(proxy: str) -> str:
+    if not is_http(proxy) or not proxy.startswith("http:"):
+        shown = proxy.rpartition("@")
         raise ModelError(
-            f"the proxy {proxy.scheme}://{proxy.hostname} cannot be used: only proxies that are themselves reached by "
+            f"the proxy {proxy.partition(':')[0]}://{shown[2].rpartition('/')[2]} cannot be used: only proxies that are themselves reached by "
             "http:// can, also for https. Set HTTPS_PROXY to one, or except the address with NO_PROXY."
         )
     return proxy
@@ -206,4 +240,6 @@ def _credentials(proxy: SplitResult) -> dict[str, str]:
 
 def _is_readable(sock: socket.socket) -> bool:
     """Whether something waits on an idle connection: that can only be its end."""
-    return bool(select.select([sock], [], [], 0)[0])
+    looking = select.poll()  # `select` itself refuses descriptors above 1023
+    looking.register(sock, select.POLLIN)
+    return bool(looking.poll(0))

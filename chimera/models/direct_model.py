@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
+from chimera.core.json_text import parsed
 from chimera.core.model import Request, Window
 from chimera.errors import ConfigError
 from chimera.models.adapter import CACHE_MARK, Refusal, marked_tools, takes_cache_marks
 from chimera.models.encoded_messages import encoded
-from chimera.models.event_stream import server_events
+from chimera.models.event_stream import beginning, is_stream, server_events
 from chimera.models.faults import error_status
 from chimera.models.http_adapter import Answer, HttpAdapter, parted
 from chimera.models.parameters import Parameters
@@ -97,16 +99,17 @@ class DirectModel(HttpAdapter):
 
     @override
     def _add(self, parts: ReplyParts, answer: Answer) -> Refusal | None:
-        if "json" in answer.content_type or "html" in answer.content_type:
-            return _add_whole(parts, answer)
-        return _add_events(parts, answer)
+        pieces = iter(answer)
+        start = beginning(pieces)
+        if is_stream(start, answer.content_type):
+            return _add_events(parts, answer, chain([start], pieces))
+        return _add_whole(parts, answer, b"".join((start, *pieces)))
 
 
-def _add_whole(parts: ReplyParts, answer: Answer) -> Refusal | None:
+def _add_whole(parts: ReplyParts, answer: Answer, content: bytes) -> Refusal | None:
     """A body that was not streamed: a completion, or an error under status 200."""
-    content = b"".join(answer)
     try:
-        reply = json.loads(content)
+        reply = parsed(content.decode("utf-8-sig", "replace"))
     except ValueError:
         return answer.refused(502, b"the reply is no completion: " + content)
     if (status := error_status(reply)) is not None:
@@ -117,20 +120,20 @@ def _add_whole(parts: ReplyParts, answer: Answer) -> Refusal | None:
     return None
 
 
-def _add_events(parts: ReplyParts, answer: Answer) -> Refusal | None:
-    for event in server_events(answer):
+def _add_events(parts: ReplyParts, answer: Answer, pieces: Iterable[bytes]) -> Refusal | None:
+    for event in server_events(pieces):
         data = event.data.strip()
         if data == "[DONE]" or answer.fault is not None:
             break
         try:
-            chunk = json.loads(data) if data else {}
+            chunk = parsed(data) if data else {}
         except ValueError:
             return answer.refused(502, f"the reply holds what is no JSON: {data}".encode())
-        if not isinstance(chunk, dict):
-            continue
         status = error_status(chunk)
         if status is not None or event.name == "error":
             return answer.refused(status or 502, data.encode())
+        if not isinstance(chunk, dict):
+            continue
         parts.add(chunk)
     return None
 

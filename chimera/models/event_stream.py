@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_FIELD = re.compile(rb"(?:data|event|id|retry)?:")
+_ENOUGH_BYTES = 8
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -17,6 +19,29 @@ class ServerEvent:
     name: str = ""
     """As in its `event` field; empty for the ordinary kind."""
     data: str
+
+
+def beginning(pieces: Iterator[bytes]) -> bytes:
+    """The first bytes of a body, as many as `is_stream` needs."""
+    start = b""
+    for piece in pieces:
+        start += piece
+        if len(start.removeprefix(_BYTE_ORDER_MARK).lstrip()) >= _ENOUGH_BYTES:
+            break
+    return start
+
+
+def is_stream(start: bytes, content_type: str) -> bool:
+    """Whether a body is a stream of events, whatever it is said to be. Servers and what is before them err both ways.
+
+    Args:
+        start: its beginning.
+        content_type: what it is said to be.
+    """
+    text = start.removeprefix(_BYTE_ORDER_MARK).lstrip()
+    if "json" in content_type or "html" in content_type:
+        return _FIELD.match(text) is not None
+    return text[:1] not in {b"{", b"[", b"<"}
 
 
 def server_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:

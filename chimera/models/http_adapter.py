@@ -13,7 +13,7 @@ from chimera import __version__
 from chimera.core.model import Completion, OnText, Request, Window
 from chimera.errors import ConfigError, ModelAuthError
 from chimera.models.adapter import READ_TIMEOUT_S, Adapter, Refusal
-from chimera.models.connection import Connection, pieces_of
+from chimera.models.connection import Connection, decoded, pieces_of
 from chimera.models.encoded_messages import EncodedMessages, encoded
 from chimera.models.faults import ProviderFault, http_fault
 from chimera.models.parameters import Parameters
@@ -90,7 +90,7 @@ class HttpAdapter(Adapter):
 
     @abstractmethod
     def _add(self, parts: ReplyParts, answer: Answer) -> Refusal | None:
-        """Take in the body of an answer of status 200, or say why it is none."""
+        """Take in the body of an answer of a status that is no error, or say why it is none."""
 
     @override
     def _exchange(self, request: Request, on_text: OnText) -> Completion | Refusal:
@@ -111,7 +111,7 @@ class HttpAdapter(Adapter):
     def _reply(self, answer: Answer, on_text: OnText) -> Completion | Refusal:
         if place := answer.redirection:
             return answer.refused(answer.status, f"it is at {place}: give that as --api-base".encode())
-        if answer.status != 200:
+        if not answer.succeeded:
             return answer.refused(answer.status, b"".join(answer))
         parts = ReplyParts(on_text=on_text)
         if (refusal := self._add(parts, answer)) is not None:
@@ -138,6 +138,10 @@ class Answer:
         return self._response.status
 
     @property
+    def succeeded(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
     def content_type(self) -> str:
         return self._response.headers.get_content_type()
 
@@ -148,7 +152,7 @@ class Answer:
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            yield from pieces_of(self._response)
+            yield from decoded(pieces_of(self._response), self._response.headers.get("content-encoding", ""))
         except _BROKEN as error:
             self.fault = error
 

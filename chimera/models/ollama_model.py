@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from chimera.core.json_text import parsed
 from chimera.core.model import Request, Window
 from chimera.models.adapter import Refusal
 from chimera.models.faults import error_status
@@ -97,7 +98,7 @@ class OllamaModel(HttpAdapter):
         called = False
         for line in _lines(answer):
             try:
-                piece = json.loads(line)
+                piece = parsed(line)
             except ValueError:
                 # Half a line is what a broken answer ends with.
                 return (

@@ -17,8 +17,10 @@ from typing import Any
 import httpx
 import openai
 
+from chimera.core.json_text import parsed
 from chimera.models.adapter import TOTAL_TIMEOUT_S
 from chimera.models.connection import proxy_for
+from chimera.models.event_stream import beginning, is_stream
 from chimera.models.faults import error_status
 from chimera.models.stream import chunk_of
 from chimera.overriding import override
@@ -41,11 +43,13 @@ class _Transport(httpx.HTTPTransport):
     @override
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         response = super().handle_request(request)
-        kind = response.headers.get("content-type", "")
-        if response.status_code == 200 and ("json" in kind or "html" in kind) and _asks_for_stream(request):
-            return _as_stream(response)
         assert isinstance(response.stream, httpx.SyncByteStream)
-        response.stream = _Draining(response.stream)
+        body = response.stream = _Draining(response.stream)
+        if response.is_success and _asks_for_stream(request):
+            kind = response.headers.get("content-type", "")
+            plain = "content-encoding" not in response.headers
+            if not (is_stream(body.beginning(), kind) if plain else _is_named_stream(kind)):
+                return _as_stream(response)
         return response
 
 
@@ -56,10 +60,18 @@ class _Draining(httpx.SyncByteStream):
         self._inner = inner
         self._pieces: Iterator[bytes] | None = None
         self._until = time.monotonic() + TOTAL_TIMEOUT_S
+        self._start = b""
+
+    def beginning(self) -> bytes:
+        """The first bytes, which are still part of the body."""
+        self._pieces = iter(self._inner)
+        self._start = beginning(self._pieces)
+        return self._start
 
     @override
     def __iter__(self) -> Iterator[bytes]:
-        self._pieces = iter(self._inner)
+        self._pieces = self._pieces or iter(self._inner)
+        yield self._start
         for piece in self._pieces:
             if time.monotonic() > self._until:
                 self._pieces = None
@@ -83,6 +95,10 @@ def _drain(pieces: Iterator[bytes]) -> None:
         return  # the connection is closed instead of kept
 
 
+def _is_named_stream(content_type: str) -> bool:
+    return "json" not in content_type and "html" not in content_type
+
+
 def _asks_for_stream(request: httpx.Request) -> bool:
     return b'"stream":true' in request.content or b'"stream": true' in request.content
 
@@ -93,7 +109,7 @@ def _as_stream(response: httpx.Response) -> httpx.Response:
     response.close()
     kept = {name: response.headers[name] for name in ("retry-after",) if name in response.headers}
     try:
-        body = json.loads(content)
+        body = parsed(content)
     except ValueError:
         shown = " ".join(content.decode("utf-8", "replace").split())[:_MOST_SHOWN]
         body = {"error": {"message": f"the reply is no completion: {shown}"}}

@@ -1,6 +1,8 @@
 """What holds for every adapter, over a real wire. Where they differ, docs/models.md says how."""
 
+import gzip
 import json
+import zlib
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -618,3 +620,79 @@ def test_a_reply_that_the_server_gave_up_is_no_answer(adapter: AdapterType, reas
         with pytest.raises(ModelError, match=reason) as caught:
             wire.complete()
         assert caught.value.retryable
+
+
+SPOKEN = stream(delta(content="so"), delta("stop"))
+WHOLE = json.dumps({
+    "id": "x", "created": 1, "model": "m", "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "so"}, "finish_reason": "stop"}],
+}).encode()  # fmt: skip
+
+
+@pytest.mark.parametrize("said", ["text/event-stream", "application/json", "text/plain"])
+@pytest.mark.parametrize("body", [SPOKEN, WHOLE, b"\xef\xbb\xbf" + WHOLE, b": wait\n\n" + SPOKEN])
+def test_a_reply_is_read_as_what_it_is_whatever_it_is_said_to_be(
+    adapter: AdapterType, body: bytes, said: str
+) -> None:
+    with Wire(adapter, [Raw(body=body, content_type=said, status=201, piece=7)]) as wire:
+        assert wire.complete().message.content == "so"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+@pytest.mark.parametrize(("body", "said"), [(SPOKEN, "text/event-stream"), (WHOLE, "application/json")])
+def test_a_reply_may_be_compressed_although_nobody_asked_for_that(
+    adapter: AdapterType, body: bytes, said: str, encoding: str
+) -> None:
+    compressed = gzip.compress(body) if encoding == "gzip" else zlib.compress(body)
+    answer = Raw(body=compressed, content_type=said, headers={"content-encoding": encoding}, piece=7)
+    with Wire(adapter, [answer]) as wire:
+        assert wire.complete().message.content == "so"
+        assert wire.complete().message.content == "so"
+        assert wire.provider.connections == 1
+
+
+@pytest.mark.case("E2")
+@pytest.mark.parametrize("said", ["text/event-stream", "text/plain"])
+def test_an_error_in_place_of_a_stream_keeps_its_class(adapter: AdapterType, said: str) -> None:
+    body = b'{"error": {"message": "maximum context length is 4096 tokens", "code": 400}}'
+    with (
+        Wire(adapter, [Raw(body=body, content_type=said)]) as wire,
+        pytest.raises(ContextOverflowError) as caught,
+    ):
+        wire.complete()
+    assert caught.value.limit == 4096
+
+
+@pytest.mark.parametrize("said", ["text/event-stream", "application/json"])
+def test_a_reply_that_is_nested_without_end_is_an_error(adapter: AdapterType, said: str) -> None:
+    body = b'{"choices": ' + b"[" * 100_000
+    if said == "text/event-stream":
+        body = b"data: " + body + b"\n\n"
+    for status in (200, 400):
+        with Wire(adapter, [Raw(body=body, content_type=said, status=status)]) as wire:
+            with pytest.raises(ModelError) as caught:
+                wire.complete()
+            assert caught.value.retryable is (status == 200)
+
+
+def test_of_several_choices_the_first_is_the_reply(adapter: AdapterType) -> None:
+    def choice(index: int, text: str, finish: str | None = None) -> dict[str, Any]:
+        return {"choices": [{"index": index, "delta": {"content": text}, "finish_reason": finish}]}
+
+    chunks = (choice(0, "a"), choice(1, "B"), choice(1, "B", "length"), choice(0, "a", "stop"))
+    with Wire(adapter, [streamed(*chunks)]) as wire:
+        completion = wire.complete()
+    assert (completion.message.content, completion.finish_reason) == ("aa", "stop")
+
+
+@pytest.mark.parametrize("index", [0, "0"])
+def test_a_piece_of_a_call_without_an_index_belongs_to_the_call_before(
+    adapter: AdapterType, index: int | str
+) -> None:
+    def piece(text: str, **more: Any) -> dict[str, Any]:
+        name = "find" if "id" in more else None
+        return delta(tool_calls=[{"function": {"name": name, "arguments": text}, **more}])
+
+    chunks = (piece("", index=index, id="c1"), piece('{"a":'), piece("1}"), delta("tool_calls"))
+    with Wire(adapter, [streamed(*chunks)]) as wire:
+        assert wire.complete().message.tool_calls == (ToolCall(id="c1", name="find", arguments='{"a":1}'),)

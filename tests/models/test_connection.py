@@ -2,6 +2,8 @@
 
 import base64
 import http.client
+import os
+import resource
 import socket
 import ssl
 import subprocess
@@ -14,7 +16,7 @@ import pytest
 
 from chimera.config import process_environment
 from chimera.errors import ModelError
-from chimera.models.connection import Connection, pieces_of, proxy_for, tls_context
+from chimera.models.connection import Connection, decoded, pieces_of, proxy_for, tls_context
 from chimera.models.direct_model import DirectModel
 from tests.provider import LoopbackProvider, say
 from tests.wire import HELLO
@@ -212,7 +214,7 @@ def test_a_secured_request_asks_the_proxy_for_a_tunnel_and_shows_it_no_key(
 def test_a_proxy_that_cannot_be_used_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://u:p@127.0.0.1:1080")
     model = DirectModel("openai/fake", api_base="https://model.example/v1", api_key="k")
-    with pytest.raises(ModelError, match=r"socks5://127\.0\.0\.1 cannot be used") as caught:
+    with pytest.raises(ModelError, match=r"socks5://127\.0\.0\.1:1080 cannot be used") as caught:
         model.complete(HELLO, lambda _: None)
     assert not caught.value.retryable
 
@@ -299,3 +301,50 @@ def test_work_is_done_while_the_request_is_on_its_way() -> None:
         response = connection.post(b"{}", {}, work)
         assert b"".join(pieces_of(response)) == b"ok"
         connection.close()
+
+
+def test_a_connection_is_kept_however_many_files_are_open() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 1200:
+        pytest.skip("so many files may not be open")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+    descriptors = [os.open(os.devnull, os.O_RDONLY) for _ in range(1030)]
+    try:
+        with LoopbackProvider([say("a")]) as provider:
+            model = DirectModel("openai/fake", api_base=provider.url)
+            for _ in range(2):
+                assert model.complete(HELLO, lambda _: None).message.content == "a"
+            model.close()
+            assert provider.connections == 1
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_file_of_certificates_that_is_none_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (tmp_path / "missing.pem", tmp_path / "empty.pem"):
+        monkeypatch.setenv("SSL_CERT_FILE", str(place))
+        with pytest.raises(ModelError, match=place.name) as caught:
+            tls_context()
+        assert not caught.value.retryable
+        (tmp_path / "empty.pem").write_text("")
+
+
+@pytest.mark.parametrize(
+    "proxy", ["http://u:p@proxy.example:abc", "http://[::1", "http://:8080", "proxy.example:99999"]
+)
+def test_a_proxy_that_has_no_address_is_told(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", proxy)
+    with pytest.raises(ModelError, match="proxy") as caught:
+        DirectModel("openai/fake", api_base="https://far.example/v1").complete(HELLO, lambda _: None)
+    assert not caught.value.retryable
+    assert "u:p" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"), [("br", b"x"), ("gzip", b"no such thing"), ("gzip, gzip", b"x")]
+)
+def test_what_cannot_be_decoded_is_told(encoding: str, body: bytes) -> None:
+    with pytest.raises(http.client.HTTPException, match=r"gzip|br"):
+        list(decoded([body], encoding))
