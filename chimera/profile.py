@@ -60,20 +60,26 @@ def _is_telling(name: str) -> bool:
     return not name.startswith((".", "__")) and len(name) <= _LISTED_CHARACTERS
 
 
-def choose_protocols(config: Config, *, takes_tools: bool | None = None) -> tuple[ToolProtocol, ...]:
-    """How calls travel, and how if that turns out not to work.
+def as_begun(config: Config, *, takes_tools: bool | None) -> Config:
+    """The settings that a run begins with: those of JSON actions where it is known that native calls cannot work.
 
     Args:
-        config: the settings.
-        takes_tools: what the server says of its model; None where it does not say.
+        config: the settings as given.
+        takes_tools: what is known of the model; None where nobody says.
     """
+    begins_with_json = config.tool_protocol == "auto" and takes_tools is False
+    return replace(config, tool_protocol="json") if begins_with_json else config
+
+
+def choose_protocols(config: Config) -> tuple[ToolProtocol, ...]:
+    """How calls travel, and how if that turns out not to work."""
     match config.tool_protocol:
         case "native":
             return (NATIVE,)
         case "json":
             return (JSON,)
         case "auto":
-            return (JSON,) if takes_tools is False else (NATIVE, JSON)
+            return (NATIVE, JSON)
 
 
 def choose_tools(tools: tuple[Tool, ...], config: Config) -> tuple[Tool, ...]:

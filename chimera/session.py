@@ -23,7 +23,7 @@ from chimera.core.state import FileSummary, Limits, RunResult, Stop, StopReason
 from chimera.core.tokens import TokenCounter
 from chimera.errors import ConfigError, RecordError
 from chimera.instructions import Instructions, read_instructions
-from chimera.profile import choose_protocols, choose_tools, make_budget, system_text
+from chimera.profile import as_begun, choose_protocols, choose_tools, make_budget, system_text
 from chimera.record.calibrations import load_calibration, save_calibration
 from chimera.record.events import Emit, Event
 from chimera.record.known_secrets import make_redactor, without_secrets
@@ -258,10 +258,11 @@ class Session:
         known = KnownFiles()
         tools = default_tools(self.workspace, self.runner, known=known)
         ask = TimedAsk(self.ask) if self.ask else None
+        config = as_begun(self.config, takes_tools=getattr(self.model, "takes_tools", None))
         return Agent(
             model=self.model,
             tools=ToolSet(
-                choose_tools((*tools, *self.imported.tools), self.config),
+                choose_tools((*tools, *self.imported.tools), config),
                 approve=watched_approval(
                     checkpoints, self.emit, self.mode, ask=ask, workspace=self.workspace
                 ),
@@ -278,8 +279,8 @@ class Session:
             files=self.record,
             known=known,
             verify=self._verify(tools, checkpoints),
-            system=system_text(self.config) + quoted.text,
-            protocols=choose_protocols(self.config, takes_tools=getattr(self.model, "takes_tools", None)),
+            system=system_text(config) + quoted.text,
+            protocols=choose_protocols(config),
             emit=lambda event: self._pass_on(event, quoted, checkpoints, notices),
             compactor=self.compactor,
             waited=lambda: ask.waited_s if ask else 0.0,

@@ -12,7 +12,7 @@ from chimera.config import Config
 from chimera.core.messages import system
 from chimera.core.protocol import JSON, NATIVE, ToolProtocol
 from chimera.core.tokens import TokenCounter
-from chimera.profile import choose_protocols, choose_tools, system_text
+from chimera.profile import as_begun, choose_protocols, choose_tools, is_lean, system_text
 from tests.core.bench import Bench
 
 
@@ -73,4 +73,6 @@ def test_the_protocol_is_the_one_that_was_asked_for_or_that_works(
     choice: str, takes_tools: bool | None, protocols: tuple[ToolProtocol, ...]
 ) -> None:
     config = replace(Config(), tool_protocol=choice)  # type: ignore[arg-type]
-    assert choose_protocols(config, takes_tools=takes_tools) == protocols
+    begun = as_begun(config, takes_tools=takes_tools)
+    assert choose_protocols(begun) == protocols
+    assert is_lean(begun) is (protocols == (JSON,))

@@ -16,7 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimera.errors import ConfigError
+from chimera.core.model import Completion, Model, OnText, Request, Window
+from chimera.errors import ConfigError, ModelError
+from chimera.models.stream import priced
 from chimera.workspace.programs import DEFAULT_PATH, find_program
 
 PROGRAM = "llama-server"
@@ -29,6 +31,8 @@ LOADING_TIMEOUT_S = 300.0
 _CACHE_MIB = 512
 _POLL_S = 0.05
 _END_TIMEOUT_S = 5.0
+# How long its end may take to be noticed behind the connection that broke.
+_NOTICED_S = 0.5
 _LOG_TAIL = 5
 # Ends the server when the other end of standard input is closed, as it is when chimera is gone, however it went, and
 # ends itself when the server has ended. It leads a session of its own, so that `kill 0` reaches no one else.
@@ -56,6 +60,14 @@ class LlamaServer:
     log: Path
     _keeper: subprocess.Popen[bytes]
 
+    def last_words(self) -> str | None:
+        """The end of its log where it has ended by itself; None while it runs."""
+        try:
+            self._keeper.wait(_NOTICED_S)
+        except subprocess.TimeoutExpired:
+            return None
+        return _last_lines(self.log)
+
     def close(self) -> None:
         """End the server. Harmless when it has ended."""
         if self._keeper.stdin is not None:
@@ -67,6 +79,41 @@ class LlamaServer:
             with suppress(ProcessLookupError):
                 os.killpg(self._keeper.pid, signal.SIGKILL)
             self._keeper.wait()
+
+
+class ServedModel:
+    """A model behind a server of our own: it costs nothing, and where its server has ended, no retry helps."""
+
+    def __init__(self, model: Model, server: LlamaServer, *, takes_tools: bool | None = None) -> None:
+        """The server is started and stays the caller's to end."""
+        self._model = model
+        self._server = server
+        self.takes_tools = takes_tools
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def window(self) -> Window | None:
+        return self._model.window
+
+    def complete(self, request: Request, on_text: OnText) -> Completion:
+        """As the model.
+
+        Raises:
+            ModelError: as the model; one that says how the server ended, where it has.
+        """
+        try:
+            return priced(self._model.complete(request, on_text), 0.0)
+        except ModelError as error:
+            said = self._server.last_words()
+            if said is None:
+                raise
+            raise ModelError(
+                f"{PROGRAM} has ended in the middle of the run, often for want of memory, of which a smaller --window "
+                f"takes less. Its last words:{said}"
+            ) from error
 
 
 def find_llama_server(environment: Mapping[str, str], *, outside: Path) -> Path:
@@ -142,7 +189,7 @@ def start_llama_server(
         while not _is_ready(port):
             waited = clock() - began
             if keeper.poll() is not None:
-                raise ConfigError(f"{shlex.join(command)} ended at once:{_last_lines(log)}")
+                raise ConfigError(f"{shlex.join(command)} ended before it had loaded:{_last_lines(log)}")
             if waited > LOADING_TIMEOUT_S:
                 raise ConfigError(
                     f"{PROGRAM} has not loaded {str(model)!r} in {LOADING_TIMEOUT_S:.0f} s:{_last_lines(log)}"

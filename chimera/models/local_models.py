@@ -55,6 +55,11 @@ KNOWN_MODELS: Mapping[str, KnownModel] = {
 }
 
 
+def writes_calls(file: Path) -> bool:
+    """Whether a file is a model of the list: its template takes tools, but it writes calls as text, so never makes one."""
+    return file.name in {known.file for known in KNOWN_MODELS.values()}
+
+
 @dataclass(frozen=True, slots=True)
 class LocalModels:
     """The names that were given to model files. Kept in one JSON file in the state directory."""

@@ -8,34 +8,49 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
 OPTIONS = dict(zip(sys.argv[1::1], sys.argv[2::1], strict=False))
 ENVIRONMENT = os.environ  # noqa: TID251
+MOST = 100_000
+TEMPLATE = Path(OPTIONS["--model"]).read_text(errors="replace")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     asked = 0
+    replied = 0
 
     def do_GET(self) -> None:
         Handler.asked += 1
-        window = int(OPTIONS["--ctx-size"])
+        window = min(MOST, int(OPTIONS["--ctx-size"]))
         name = OPTIONS["--alias"]
         if self.path == "/health" and Handler.asked <= int(ENVIRONMENT.get("FAKE_LOADING", "1")):
             error = {"message": "Loading model", "type": "unavailable_error", "code": 503}
             return self.answer(503, {"error": error})
         answers: dict[str, Any] = {
             "/health": {"status": "ok"},
-            "/props": {"default_generation_settings": {"n_ctx": window}, "chat_template": "plain"},
+            "/props": {"default_generation_settings": {"n_ctx": window}, "chat_template": TEMPLATE},
             "/v1/models": {"data": [{"id": name, "meta": {"n_ctx": window}}]},
         }
         return self.answer(200, answers[self.path])
 
+    def do_POST(self) -> None:
+        """One reply; then its memory is at an end."""
+        Handler.replied += 1
+        if Handler.replied > 1:
+            print("CUDA error: out of memory", flush=True)
+            os._exit(1)
+        self.rfile.read(int(self.headers["content-length"]))
+        choice = {"message": {"role": "assistant", "content": "hm"}, "finish_reason": "stop"}
+        self.answer(200, {"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 1}})
+
     def answer(self, status: int, body: Any) -> None:
         content = json.dumps(body).encode()
         self.send_response(status)
+        self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)

@@ -90,7 +90,9 @@ def test_a_server_that_does_not_listen_to_signals_is_ended_too(model: Path) -> N
 
 
 def test_a_server_that_cannot_load_is_told_with_its_last_lines(model: Path) -> None:
-    with pytest.raises(ConfigError, match=r"ended at once:\n.*loading model\n.*error: out of memory"):
+    with pytest.raises(
+        ConfigError, match=r"ended before it had loaded:\n.*loading model\n.*error: out of memory"
+    ):
         start_llama_server(
             FAKE,
             model,

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from chimera.config import Config
-from chimera.errors import ConfigError
-from chimera.models.choose import choose_model
+from chimera.core.messages import Usage, system, user
+from chimera.core.model import Request, Window
+from chimera.errors import ConfigError, ModelError
+from chimera.models.choose import choose_model, resolve_window
 from chimera.models.llama_server import PROGRAM_VARIABLE
-from chimera.models.local_models import LocalModels
+from chimera.models.local_models import KNOWN_MODELS, LocalModels
 from chimera.models.local_window import takes_tools
 from tests.models.test_llama_server import ENVIRONMENT, FAKE
 from tests.provider import LoopbackProvider
@@ -42,6 +44,48 @@ def test_a_local_model_is_served_asked_for_its_window_and_ended(
         assert "tiny.gguf" in told[0]
     finally:
         model.close()
+
+
+def test_a_window_that_the_model_does_not_have_is_not_believed(
+    environment: dict[str, str], file: Path
+) -> None:
+    told: list[str] = []
+    config = Config(model=f"local:{file}", window=500_000)
+    model = choose_model(config, environment, notify=told.append, servers=())
+    try:
+        assert resolve_window(config, model) == Window(tokens=100_000, source="server")
+        assert "100,000 tokens, not of 500,000" in told[-1]
+    finally:
+        model.close()
+
+
+def test_a_server_that_ends_in_the_middle_is_told_with_its_last_words_and_not_tried_again(
+    environment: dict[str, str], file: Path
+) -> None:
+    config = Config(model=f"local:{file}")
+    model = choose_model(config, environment, servers=())
+    try:
+        request = Request(messages=(system("s"), user("u")), max_tokens=9)
+        assert model.complete(request, lambda text: None).usage == Usage(
+            input_tokens=5, output_tokens=1, cost_usd=0.0
+        )
+        with pytest.raises(ModelError, match=r"(?s)ended in the middle.*smaller --window.*out of memory"):
+            model.complete(request, lambda text: None)
+    finally:
+        model.close()
+
+
+def test_a_model_of_the_list_that_only_writes_its_calls_begins_with_json(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    able = {}
+    for name in (KNOWN_MODELS["qwen2.5-coder-1.5b"].file, "other.gguf"):
+        (tmp_path / name).write_bytes(b"GGUF with tools in its template")
+        config = Config(model=f"local:{tmp_path / name}")
+        model = choose_model(config, environment, servers=())
+        able[name] = model.takes_tools
+        model.close()
+    assert list(able.values()) == [False, True]
 
 
 def test_without_any_setting_a_local_model_is_used_and_said(environment: dict[str, str], file: Path) -> None:
