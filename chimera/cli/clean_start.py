@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,24 +33,53 @@ def start_clean(arguments: Sequence[str], environment: Mapping[str, str]) -> Non
         return
     from chimera.workspace.secret_variables import secret_variables
 
-    secrets = secret_variables(environment)
+    # What ran before, as a `.pth` file or `sitecustomize` may, can have changed a variable: then both values are to go.
+    secrets = secret_variables(environment).keys() | secret_variables(_started_with()).keys()
     if not secrets:
         return
-    import ctypes
-
+    try:
+        import ctypes
+    except ImportError:
+        print(
+            "chimera: this Python has no ctypes, so commands can read your keys:",
+            *sorted(secrets),
+            file=sys.stderr,
+        )  # noqa: T201
+        return
     library = ctypes.CDLL(None)
-    _overwrite(library, {os.fsencode(name) for name in secrets})
+    names = {os.fsencode(name) for name in secrets}
+    _overwrite([*_places(library), *_first_places()], names)
     _forbid_inspection(library)
 
 
-def _overwrite(library: ctypes.CDLL, names: Collection[bytes]) -> None:
+def _overwrite(places: Iterable[int], names: Collection[bytes]) -> None:
     """Fill the values of these variables with zeros where they lie."""
     import ctypes
 
-    for place in _places(library):
+    for place in places:
         name, _, value = ctypes.string_at(place).partition(b"=")
         if name in names:
             ctypes.memset(place + len(name) + 1, 0, len(value))
+
+
+def _started_with() -> dict[str, str]:
+    """The variables that other processes can read of this one; empty where that cannot be told."""
+    with contextlib.suppress(OSError), open("/proc/self/environ", "rb") as file:  # noqa: PTH123  (pathlib is not loaded yet)
+        pairs = [entry.partition(b"=") for entry in file.read().split(b"\0")]
+        return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+    return {}
+
+
+def _first_places() -> Iterator[int]:
+    """The addresses of the strings that this process was started with, on Linux."""
+    import ctypes
+
+    with contextlib.suppress(OSError), open("/proc/self/stat", "rb") as file:  # noqa: PTH123
+        # Fields 50 and 51 of all, of which two are before the end of the name: proc(5).
+        begin, end = map(int, file.read().rpartition(b")")[2].split()[47:49])
+        while begin < end:
+            yield begin
+            begin += len(ctypes.string_at(begin)) + 1
 
 
 def _places(library: ctypes.CDLL) -> Iterator[int]:

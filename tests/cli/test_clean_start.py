@@ -162,3 +162,32 @@ def test_other_processes_of_an_ordinary_user_cannot_look_into_it(tmp_path: Path)
         argv = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--", *argv]
     done = run(argv)
     assert done.stdout == "1 b''\n", done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc to read")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "os.environ['OPENAI_API_KEY'] = os.environ['OPENAI_API_KEY'] + ' '",
+        "del os.environ['OPENAI_API_KEY']",
+        "os.environ['MINE'] = os.environ.pop('OPENAI_API_KEY')",
+        "os.environ.clear()",
+    ],
+)
+def test_what_a_start_of_python_changed_is_not_left_behind(change: str) -> None:
+    program = (
+        f"import os\n{change}\nfrom chimera.cli.clean_start import start_clean\n"
+        "start_clean(['run'], os.environ)\nprint(open('/proc/self/environ').read())\n"
+    )
+    done = run([sys.executable, "-c", program], environment={"OPENAI_API_KEY": CANARY, "PLAIN": "in sight"})
+    assert "PLAIN=in sight" in done.stdout
+    assert CANARY not in done.stdout
+
+
+def test_a_python_that_cannot_hide_keys_runs_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "_ctypes.py").write_text("raise ImportError('left out')\n")
+    program = "import os\nfrom chimera.cli.clean_start import start_clean\nstart_clean(['run'], os.environ)\n"
+    done = run([sys.executable, "-c", program], environment={**SECRETS, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 0
+    assert "OPENAI_API_KEY" in done.stderr
+    assert CANARY not in done.stderr
