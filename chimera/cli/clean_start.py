@@ -40,11 +40,9 @@ def start_clean(arguments: Sequence[str], environment: Mapping[str, str]) -> Non
     try:
         import ctypes
     except ImportError:
-        print(
-            "chimera: this Python has no ctypes, so commands can read your keys:",
-            *sorted(secrets),
-            file=sys.stderr,
-        )  # noqa: T201
+        told = ", ".join(sorted(secrets))
+        sys.stderr.write(f"chimera: this Python has no ctypes, so commands can read your keys: {told}
+")
         return
     library = ctypes.CDLL(None)
     names = {os.fsencode(name) for name in secrets}
