@@ -77,10 +77,9 @@ class Agent:
             task: what to do; verbatim in every request.
             past: steps of the same task to go on from, instead of a fresh start.
         """
-        text = self.protocols[0].system(self.system, self.tools.schemas())
-        state = self._context.begin(
-            text, task, self.budget, self.clock(), self.protocols[0], counted=past is not None
-        )
+        protocol = self._first_protocol(past)
+        text = protocol.system(self.system, self.tools.schemas())
+        state = self._context.begin(text, task, self.budget, self.clock(), protocol, counted=past is not None)
         try:
             self._introduce(state, task, past)
             while state.stop is None:
@@ -128,6 +127,11 @@ class Agent:
             summariser=Summariser(model=self.model, counter=self.counter, emit=self.emit),
             compactor=self.compactor,
         )
+
+    def _first_protocol(self, past: Past | None) -> ToolProtocol:
+        """The first one, or what a run that is taken up again had changed to because its model wrote its calls as text."""
+        changed = past is not None and any(step.answer == prompts.ACTIONS_FROM_NOW for step in past.steps)
+        return self.protocols[-1 if changed else 0]
 
     def _introduce(self, state: RunState, task: str, past: Past | None) -> None:
         if past is not None:

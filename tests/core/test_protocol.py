@@ -19,6 +19,7 @@ from chimera.core.context_budget import ContextBudget, check_floor
 from chimera.core.messages import Message, ToolCall, assistant, system, tool_result, user
 from chimera.core.model import Completion, Request, Window
 from chimera.core.protocol import JSON, NATIVE, ToolProtocol, action_schema, described, read_action
+from chimera.core.recording import Past, RecordedStep
 from chimera.core.state import RunResult, StopReason
 from chimera.core.tokens import TokenCounter
 from chimera.testing import Reply, ScriptedModel, call, calls, error, text
@@ -34,7 +35,13 @@ def read(text: str, protocol: ToolProtocol = JSON, *, again: bool = False) -> Co
     return protocol.completion(written, step=7, names=NAMES, again=again)
 
 
-def run(bench: Bench, script: list[Reply], *protocols: ToolProtocol, window: int = 32_000) -> RunResult:
+def run(
+    bench: Bench,
+    script: list[Reply],
+    *protocols: ToolProtocol,
+    window: int = 32_000,
+    past: Past | None = None,
+) -> RunResult:
     model = ScriptedModel(script)
     bench.requests = model.requests
     agent = Agent(
@@ -47,7 +54,7 @@ def run(bench: Bench, script: list[Reply], *protocols: ToolProtocol, window: int
         emit=bench.events.append,
         protocols=protocols,
     )
-    return agent.run(TASK)
+    return agent.run(TASK, past)
 
 
 @given(thought=st.text(), tool=st.text(), arguments=ARGUMENTS)
@@ -370,6 +377,15 @@ def test_native_calls_that_do_not_work_fall_back_to_actions_aloud(bench: Bench, 
     assert any("--tool-protocol json" in warning for warning in result.warnings)
     assert [bool(request.tools) for request in bench.requests] == [True, False, False]
     assert "- shell(command" in bench.requests[1].messages[0].content
+
+
+def test_a_run_that_has_changed_to_actions_goes_on_with_them(bench: Bench) -> None:
+    written = Completion(message=assistant(WRITTEN), finish_reason="stop")
+    past = Past(steps=(RecordedStep(completion=written, answer=prompts.ACTIONS_FROM_NOW),))
+    for protocols, protocol in (((NATIVE, JSON), "json"), ((NATIVE,), "native")):
+        bench.events.clear()
+        assert run(bench, [text("ok")], *protocols, past=past).answer == "ok"
+        assert bench.of("run_started")[0]["protocol"] == protocol
 
 
 def test_a_model_that_has_made_native_calls_is_only_reminded(bench: Bench) -> None:
