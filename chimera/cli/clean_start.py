@@ -41,8 +41,7 @@ def start_clean(arguments: Sequence[str], environment: Mapping[str, str]) -> Non
         import ctypes
     except ImportError:
         told = ", ".join(sorted(secrets))
-        sys.stderr.write(f"chimera: this Python has no ctypes, so commands can read your keys: {told}
-")
+        sys.stderr.write(f"chimera: this Python has no ctypes, so commands can read your keys: {told}\n")
         return
     library = ctypes.CDLL(None)
     names = {os.fsencode(name) for name in secrets}
