@@ -18,7 +18,7 @@ from chimera.config import process_environment
 from chimera.errors import WorkspaceError
 from chimera.workspace.annex import Annex, keep_annex
 from chimera.workspace.candidates import Candidates, find_candidates, shown_name
-from chimera.workspace.clock import surely_past
+from chimera.workspace.clock import COARSEST_NS, surely_past
 from chimera.workspace.git_program import GitError, GitProgram, find_git
 from chimera.workspace.ignore_rules import IgnoreRules
 from chimera.workspace.tree_watch import Stamp, TreeWatch
@@ -32,8 +32,6 @@ QUOTA_BYTES = 2 * 1024**3
 """What the snapshots of one workspace may take on disk before those of its oldest runs go."""
 _RULES = "rules"
 """Beside the annexes of a run: the ignore rules of its first snapshot."""
-# Longest step of the clock that git compares.
-_CLOCK_STEP_NS = 1_000_000_000
 # Each clause undoes one way in which attributes of the repository make git change bytes or run a program.
 _ATTRIBUTES = (
     "* -text !eol -filter -ident -working-tree-encoding !diff !merge !conflict-marker-size !whitespace\n"
@@ -291,7 +289,7 @@ class ShadowRepository:
         unsure = [
             path
             for path in kept
-            if (stamp := files.get(path, recent)[0]) >= last_ns - _CLOCK_STEP_NS
+            if (stamp := files.get(path, recent)[0]) >= last_ns - COARSEST_NS
             and (path in changed or not surely_past(stamp, last_ns))
         ]
         changed.update(path for path in unsure if path in files)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-# Of a file system that counts seconds, and of the kernel, which stamps with the time of its last tick (100 a second at least).
-_SECONDS_NS = 1_000_000_000
+COARSEST_NS = 2_000_000_000
+"""The step of a file system that counts seconds: FAT counts every other one."""
+# Of the kernel, which stamps with the time of its last tick (100 a second at least).
 _TICKS_NS = 20_000_000
 _FINE_NS = 1_000_000
 
@@ -13,5 +14,5 @@ def surely_past(changed_ns: int, now_ns: int) -> bool:
 
     A stamp with digits below the millisecond is one of a file system that has them.
     """
-    step_ns = _TICKS_NS if changed_ns % _FINE_NS else _SECONDS_NS
+    step_ns = _TICKS_NS if changed_ns % _FINE_NS else COARSEST_NS
     return changed_ns < now_ns - step_ns
