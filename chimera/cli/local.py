@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -68,7 +69,7 @@ def add(
     from chimera.models.local_models import LocalModels
 
     output: Output = ctx.obj
-    output.text(f"Now: chimera run --model local:{LocalModels(state_dir()).add(path, name)} TASK")
+    output.text(_now(LocalModels(state_dir()).add(path, name)))
     return 0
 
 
@@ -97,5 +98,9 @@ def pull(
 
     output: Output = ctx.obj
     LocalModels(state_dir()).pull(name, say=lambda text: typer.echo(text, err=True))
-    output.text(f"Now: chimera run --model local:{name} TASK")
+    output.text(_now(name))
     return 0
+
+
+def _now(name: str) -> str:
+    return f"Now: chimera run --model {shlex.quote(f'local:{name}')} TASK"

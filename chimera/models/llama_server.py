@@ -209,8 +209,12 @@ def check_model_file(path: Path) -> None:
         ConfigError: what is wrong with it.
     """
     try:
-        with path.open("rb") as file:
-            magic = file.read(4)
+        # A pipe is not waited for: it is empty.
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            magic = os.read(opened, 4)
+        finally:
+            os.close(opened)
     except OSError as fault:
         raise ConfigError(f"the model file {str(path)!r} cannot be read: {fault.strerror}") from fault
     if magic != b"GGUF":

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
+import shlex
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from chimera.errors import ConfigError
 from chimera.extras import install_command
@@ -19,6 +23,7 @@ LOCAL = "local:"
 # Beside the file itself: what a download needs for its parts.
 _SPARE_BYTES = 200_000_000
 _CHUNK_BYTES = 1 << 22
+_ENDING = ".gguf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,17 @@ KNOWN_MODELS: Mapping[str, KnownModel] = {
 }
 
 
+def _is_path(text: str) -> bool:
+    return text.lower().endswith(_ENDING)
+
+
+def _taken(name: str, path: Path) -> ConfigError:
+    quoted = shlex.quote(name)
+    return ConfigError(
+        f"{name!r} is {str(path)!r} already: choose another --name, or chimera local rm {quoted}"
+    )
+
+
 def writes_calls(file: Path) -> bool:
     """Whether a file is a model of the list: its template takes tools, but it writes calls as text, so never makes one."""
     return file.name in {known.file for known in KNOWN_MODELS.values()}
@@ -86,14 +102,16 @@ class LocalModels:
         """
         path = path.expanduser().absolute()
         check_model_file(path)
-        name = name or path.stem
-        if not name or "/" in name or name.endswith(".gguf"):
-            raise ConfigError(f"{name!r} is no name for a model: it must be without / and .gguf")
+        name = path.stem if name is None else name
+        plain = name.strip() and name.isprintable() and not name.startswith("-")
+        if not plain or "/" in name or _is_path(name):
+            raise ConfigError(
+                f"{name!r} is no name for a model, which is printable, without / in it, - before it and {_ENDING} "
+                "behind it: give another with --name"
+            )
         models = self.listed()
         if models.get(name, path) != path:
-            raise ConfigError(
-                f"{name!r} is {str(models[name])!r} already: choose another --name, or chimera local rm {name}"
-            )
+            raise _taken(name, models[name])
         self._save({**models, name: path})
         return name
 
@@ -116,7 +134,7 @@ class LocalModels:
         Raises:
             ConfigError: there is none. The message says what to type.
         """
-        if text.endswith(".gguf"):
+        if _is_path(text):
             return Path(text).expanduser().absolute()
         models = self.listed()
         if text in models:
@@ -140,8 +158,11 @@ class LocalModels:
             raise ConfigError(
                 f"{name!r} is not one of: {', '.join(KNOWN_MODELS)}. For a file you have: chimera local add"
             )
+        there = self.listed().get(name)
+        if there is not None and there.name != known.file:
+            raise _taken(name, there)
         path = fetched(known, say=say)
-        self.add(path, name)
+        self._save({**self.listed(), name: path})
         return path
 
     @property
@@ -170,40 +191,70 @@ def fetched(
     endpoint: str | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """The file of a known model in a cache, by default that of huggingface_hub, its hash checked.
+    """The file of a known model, its hash checked: one that huggingface_hub has, or one of our own beside its cache.
+
+    What an earlier attempt has left is taken up. `hf_hub_download` would throw it away.
 
     Raises:
         ConfigError: as `LocalModels.pull`.
     """
     try:
-        from huggingface_hub import constants, hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError
+        from huggingface_hub import constants, errors, hf_hub_url, try_to_load_from_cache
+        from huggingface_hub.file_download import http_get
     except ImportError as fault:
         raise ConfigError(f"fetching models needs huggingface_hub: {install_command('local')}") from fault
-    cache = cache or Path(constants.HF_HUB_CACHE)
-    _check_room(cache, known.size)
-    say(
-        f"Fetching {known.file} ({known.size / 1e9:.2f} GB, {known.licence}) from {known.repository} into {cache}"
-    )
+    broken: type[Exception] = vars(errors)["HTTPError"]  # of the HTTP library that it uses, whichever that is
+    folder = cache or Path(constants.HF_HOME) / "chimera"
+    path, theirs = folder / known.file, try_to_load_from_cache(known.repository, known.file)
+    for there in (path, theirs):
+        if isinstance(there, str | Path) and Path(there).is_file() and _sha256(Path(there)) == known.sha256:
+            return Path(there)
+    part = path.with_name(f"{path.name}.part")
     try:
-        path = Path(hf_hub_download(known.repository, known.file, cache_dir=cache, endpoint=endpoint))
-    except (HfHubHTTPError, OSError) as fault:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _alone(part) as file:
+            if file.tell() > known.size:
+                file.seek(0)
+                file.truncate()
+            _check_room(folder, known.size - file.tell())
+            say(
+                f"Fetching {known.file} ({known.size / 1e9:.2f} GB, {known.licence}) from {known.repository} into {folder}"
+            )
+            if file.tell() < known.size:
+                url = hf_hub_url(known.repository, known.file, endpoint=endpoint)
+                http_get(url, file, resume_size=file.tell(), expected_size=known.size)
+            say("Checking its hash")
+            file.flush()
+            if (found := _sha256(part)) != known.sha256:
+                part.unlink()
+                raise ConfigError(
+                    f"{known.file} is not what it should be: SHA-256 {found} instead of {known.sha256}. It was removed"
+                )
+            part.replace(path)
+    except (broken, OSError) as fault:
+        what = next(iter(str(fault).splitlines()), type(fault).__name__)
         raise ConfigError(
-            f"{known.file} could not be fetched: {fault}. Try again: what is there is kept"
+            f"{known.file} could not be fetched: {what}. Try again: what has come is kept"
         ) from fault
-    say("Checking its hash")
-    found = _sha256(path)
-    if found != known.sha256:
-        path.resolve().unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
-        raise ConfigError(
-            f"{known.file} is not what it should be: SHA-256 {found} instead of {known.sha256}. It was removed"
-        )
     return path
 
 
-def _check_room(cache: Path, size: int) -> None:
-    folder = next(parent for parent in (cache, *cache.parents) if parent.exists())
+@contextmanager
+def _alone(part: Path) -> Iterator[BinaryIO]:
+    """The file for what comes, open at its end, and nobody else's until it is closed.
+
+    Raises:
+        ConfigError: another process is at it.
+    """
+    with part.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as fault:
+            raise ConfigError(f"another process is fetching {str(part)!r}: wait for it") from fault
+        yield file
+
+
+def _check_room(folder: Path, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < size + _SPARE_BYTES:
         raise ConfigError(

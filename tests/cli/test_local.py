@@ -12,6 +12,9 @@ def test_a_model_file_gets_a_name_is_listed_and_forgotten(chimera: Chimera, tmp_
     path.write_bytes(b"GGUF")
     assert "chimera run --model local:tiny TASK" in chimera("local", "add", str(path)).out
     assert f"tiny  {path}" in chimera("local", "list").out
+    named = chimera("local", "add", str(path), "--name", "two words").out
+    assert "--model 'local:two words' TASK" in named
+    assert chimera("local", "rm", "two words").code == 0
     path.unlink()
     listed = chimera("local", "list", "--output-format", "json").result
     assert listed["models"] == [{"name": "tiny", "path": str(path), "exists": False}]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import http.server
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,6 +57,25 @@ def test_a_name_never_changes_its_meaning_silently(models: LocalModels, file: Pa
     assert models.listed() == {"coder": file}
 
 
+@pytest.mark.parametrize("name", ["", " ", "a/b", "-m", "a\nb", "a\x1b[31m", "a.GGUF"])
+def test_a_name_can_be_typed_and_shown(models: LocalModels, file: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="is no name for a model"):
+        models.add(file, name)
+
+
+def test_a_file_may_end_in_capitals_and_a_pipe_is_none(models: LocalModels, tmp_path: Path) -> None:
+    assert models.find(str(tmp_path / "X.GGUF")) == tmp_path / "X.GGUF"
+    os.mkfifo(tmp_path / "pipe.gguf")
+    with pytest.raises(ConfigError, match="is no GGUF file"):
+        models.add(tmp_path / "pipe.gguf")
+
+
+def test_nothing_is_fetched_under_a_name_that_is_taken(models: LocalModels, file: Path) -> None:
+    models.add(file, "qwen2.5-coder-1.5b")
+    with pytest.raises(ConfigError, match="already"):
+        models.pull("qwen2.5-coder-1.5b")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [("qwen2.5-coder-1.5b", "chimera local pull qwen2.5-coder-1.5b"), ("nothing", "There are: tiny.")],
@@ -82,14 +103,14 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
     asked: list[tuple[str, str | None]]
 
-    def do_HEAD(self) -> None:
-        self.reply(404 if "missing" in self.path else 200, len(CONTENT))
-
     def do_GET(self) -> None:
+        if "missing" in self.path:
+            return self.reply(404, 0)
         type(self).asked.append((self.path, self.headers["range"]))
         first = int((self.headers["range"] or "bytes=0-")[6:].split("-")[0])
         self.reply(206 if first else 200, len(CONTENT) - first)
         self.wfile.write(CONTENT[first:])
+        return None
 
     def reply(self, status: int, length: int) -> None:
         self.send_response(status)
@@ -151,6 +172,32 @@ def test_a_file_with_another_hash_is_removed_and_never_used(known: KnownModel, t
     assert not [path for path in (tmp_path / "cache").rglob("*.gguf") if path.exists()]
 
 
+@pytest.mark.parametrize("left", [50_000, len(CONTENT), 2 * len(CONTENT)])
+def test_what_an_earlier_attempt_has_left_is_taken_up(known: KnownModel, tmp_path: Path, left: int) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "tiny.gguf.part").write_bytes((CONTENT * 2)[:left])
+    with hub() as (endpoint, asked):
+        assert fetched(known, cache=cache, endpoint=endpoint).read_bytes() == CONTENT
+    asked_for = {50_000: ["bytes=50000-"], len(CONTENT): [], 2 * len(CONTENT): [None]}[left]
+    assert [part and part.removesuffix(str(len(CONTENT) - 1)) for _, part in asked] == asked_for
+    assert [path.name for path in cache.iterdir()] == ["tiny.gguf"]
+
+
+def test_a_connection_that_cannot_be_made_is_told(known: KnownModel, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="could not be fetched"):
+        fetched(known, cache=tmp_path, endpoint="unknown://127.0.0.1:1")
+
+
+def test_nobody_fetches_into_a_file_that_another_process_fetches_into(
+    known: KnownModel, tmp_path: Path
+) -> None:
+    with (tmp_path / "tiny.gguf.part").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(ConfigError, match="another process"):
+            fetched(known, cache=tmp_path, endpoint="http://127.0.0.1:1")
+
+
 def test_a_download_that_does_not_fit_does_not_begin(known: KnownModel, tmp_path: Path) -> None:
     with hub() as (endpoint, asked):
         with pytest.raises(ConfigError, match="make room"):
@@ -159,8 +206,10 @@ def test_a_download_that_does_not_fit_does_not_begin(known: KnownModel, tmp_path
 
 
 def test_a_hub_that_has_no_such_file_is_told(known: KnownModel, tmp_path: Path) -> None:
-    with hub() as (endpoint, _), pytest.raises(ConfigError, match="could not be fetched"):
+    (tmp_path / "missing.gguf.part").write_bytes(CONTENT[:9])
+    with hub() as (endpoint, _), pytest.raises(ConfigError, match=r"could not be fetched.*has come is kept"):
         fetched(replace(known, file="missing.gguf"), cache=tmp_path, endpoint=endpoint)
+    assert (tmp_path / "missing.gguf.part").read_bytes() == CONTENT[:9]
 
 
 def test_only_known_models_are_fetched(models: LocalModels) -> None:
