@@ -140,9 +140,10 @@ def test_before_the_first_snapshot_and_after_forgetting_nothing_is_sure(root: Pa
     [
         (5_000_000_001, 5_019_000_000, False),
         (5_000_000_001, 5_021_000_000, True),
-        # No digits below the millisecond: the next second may still be this one.
+        # No digits below the millisecond: the next second may still be this one, and FAT counts every other one.
         (5_000_000_000, 5_999_000_000, False),
-        (5_000_000_000, 6_001_000_000, True),
+        (5_000_000_000, 6_999_000_000, False),
+        (5_000_000_000, 7_001_000_000, True),
         (9_000_000_001, 5_000_000_000, False),
     ],
 )
