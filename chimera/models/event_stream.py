@@ -71,14 +71,20 @@ def _event(name: str, data: list[bytes]) -> ServerEvent:
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    rest, at_start = b"", True
+    # What came of the line under way. Each piece is looked through once: a line of megabytes comes in thousands of them.
+    parts, at_start = list[bytes](), True
     for piece in pieces:
-        rest += piece
-        if at_start and len(rest) >= len(_BYTE_ORDER_MARK):
-            rest, at_start = rest.removeprefix(_BYTE_ORDER_MARK), False
+        if at_start or parts[-1:] == [b"\r"]:
+            piece = (b"".join(parts) if at_start else parts.pop()) + piece  # noqa: PLW2901
+            parts = [] if at_start else parts
+        if at_start and len(piece) >= len(_BYTE_ORDER_MARK):
+            piece, at_start = piece.removeprefix(_BYTE_ORDER_MARK), False  # noqa: PLW2901
         # A carriage return at the end may be half of a line ending.
-        held = b"\r" if rest.endswith(b"\r") else b""
-        *whole, rest = _LINE_END.split(rest.removesuffix(held)) if held else _LINE_END.split(rest)
-        rest += held
-        yield from whole
-    yield from _LINE_END.split(rest)
+        held = [b"\r"] if piece.endswith(b"\r") else []
+        first, *others = _LINE_END.split(piece[:-1] if held else piece)
+        parts.append(first)
+        for line in others:
+            yield b"".join(parts)
+            parts = [line]
+        parts += held
+    yield from _LINE_END.split(b"".join(parts))

@@ -160,9 +160,13 @@ def _chunk(piece: Mapping[str, Any], message: Mapping[str, Any]) -> dict[str, An
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    rest = b""
+    parts = list[bytes]()
     for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from filter(bytes.strip, whole)
-    if rest.strip():
+        first, *others = piece.split(b"\n")
+        parts.append(first)
+        for line in others:
+            if whole := b"".join(parts).strip():
+                yield whole
+            parts = [line]
+    if rest := b"".join(parts).strip():
         yield rest

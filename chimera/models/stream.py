@@ -62,6 +62,7 @@ class ReplyParts:
     _details: list[dict[str, Any]] = field(default_factory=list)
     _thinking: list[dict[str, Any]] = field(default_factory=list)
     _choice: object = None
+    _usage: dict[str, Any] = field(default_factory=dict)
     _calls: list[_CallParts] = field(default_factory=list)
     _open: dict[int | str | None, _CallParts] = field(default_factory=dict)
 
@@ -71,7 +72,9 @@ class ReplyParts:
         # Moonshot reports the usage inside the choice.
         for usage in (chunk.get("usage"), *(choice.get("usage") for choice in choices)):
             if usage and isinstance(usage, Mapping):
-                self.usage = usage_of(usage)
+                # Some servers report the prompt first and the completion last, each without the other.
+                self._usage |= {name: value for name, value in usage.items() if value}
+                self.usage = usage_of(self._usage)
         for choice in choices:
             # Of several choices, which nobody asked for, the first is the reply.
             index = choice.get("index")

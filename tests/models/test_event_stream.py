@@ -80,3 +80,10 @@ def test_a_line_ending_that_is_split_is_one() -> None:
     body = b"data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n"
     for at in range(len(body)):
         assert data_of(body[:at], body[at:]) == ["a\nb", "c"]
+
+
+def test_a_line_of_megabytes_is_looked_through_once() -> None:
+    """With every piece anew it would be 320 GB that are looked through: this would not end."""
+    line = b"data: " + b"x" * 8_000_000 + b"\n\n"
+    (event,) = server_events(line[start : start + 100] for start in range(0, len(line), 100))
+    assert len(event.data) == 8_000_000

@@ -250,3 +250,21 @@ def test_pieces_without_an_index_follow_the_newest_call() -> None:
 @pytest.mark.parametrize("count", [10**400, 1e308, float("inf"), float("nan"), -3, "7"])
 def test_a_count_that_cannot_be_one_is_none(count: object) -> None:
     assert usage_of({"prompt_tokens": count, "completion_tokens": 3}).input_tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ({"prompt_tokens": 50}, {"completion_tokens": 9}),
+        ({"prompt_tokens": 50, "completion_tokens": 9}, {"prompt_tokens": 0, "completion_tokens": 0}),
+        ({"prompt_tokens": 50, "completion_tokens": 1}, {"prompt_tokens": 50, "completion_tokens": 9}),
+    ],
+)
+def test_usage_may_come_in_parts_and_nothing_takes_it_back(
+    first: dict[str, int], last: dict[str, int]
+) -> None:
+    reply = parts({"content": "a"}, finish=None)
+    reply.add({"choices": [], "usage": first})
+    reply.add({"choices": [], "usage": last})
+    assert reply.usage is not None
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (50, 9)
