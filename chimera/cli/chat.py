@@ -62,6 +62,7 @@ def chat(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     from chimera.cli.input_line import line_reader
     from chimera.cli.run import someone_to_ask
     from chimera.config import load_config, state_dir
+    from chimera.models.llama_server import servers_kept
 
     output: Output = ctx.obj
     output.verbose = verbose
@@ -77,4 +78,5 @@ def chat(  # noqa: PLR0913, PLR0917  (a command has the options it has)
     read = line_reader(output, state_dir(), COMMANDS)
     if output.terminal.live and message is None:
         output.terminal.line(("Say what is to be done. /help lists commands.", "dim"))
-    return converse(conversation, read, output.terminal, message)
+    with servers_kept():
+        return converse(conversation, read, output.terminal, message)

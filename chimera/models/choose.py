@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -24,7 +25,7 @@ from chimera.models.llama_server import (
     check_model_file,
     find_llama_server,
     has_llama_server,
-    start_llama_server,
+    lent_server,
 )
 from chimera.models.local_models import LOCAL, LocalModels, writes_calls
 from chimera.models.local_window import LOCAL_SERVERS, LocalServer, reported_window, served_model, takes_tools
@@ -113,31 +114,27 @@ def local_model(
         check_model_file(file)
         window = Window(tokens=config.window or DEFAULT_WINDOW, source="asked for at its start")
         return RetryingModel(DirectModel(f"openai/{file.stem}", window=window), name=name)
-    notify(
-        f"Starting {program.name} with {file.name}: loading takes seconds, a first answer may take minutes."
-    )
     config = replace(config, model_options={**LOCAL_OPTIONS, **config.model_options})
-    server = start_llama_server(
-        program,
-        file,
-        window=config.window,
-        log=home / "llama-server.log",
-        environment=child_environment(environment),
-    )
-    try:
+    with ExitStack() as stack:
+        server = stack.enter_context(
+            lent_server(
+                program,
+                file,
+                window=config.window,
+                log=home / "llama-server.log",
+                environment=child_environment(environment),
+                starting=lambda: notify(
+                    f"Starting {program.name} with {file.name}: loading takes seconds, a first answer may take minutes."
+                ),
+            )
+        )
         # Without a window it is asked for: a server gives no more than its model was trained for.
         asked = replace(config, window=None)
         model = _adapted(f"openai/{server.name}", server.api_base, asked, environment, notify, lambda: None)
-    except BaseException:
-        server.close()
-        raise
+        stack.callback(model.close)
+        close = stack.pop_all().close
     if config.window and model.window and model.window.tokens < config.window:
         notify(f"{file.name} has a window of {model.window.tokens:,} tokens, not of {config.window:,}.")
-
-    def close() -> None:
-        model.close()
-        server.close()
-
     served = ServedModel(model, server, takes_tools=False if writes_calls(file) else model.takes_tools)
     return RetryingModel(served, on_retry=notify, on_close=close, name=name)
 

@@ -11,8 +11,9 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +60,11 @@ class LlamaServer:
     api_base: str
     log: Path
     _keeper: subprocess.Popen[bytes]
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._keeper.poll() is None
 
     def last_words(self) -> str | None:
         """The end of its log where it has ended by itself; None while it runs."""
@@ -188,7 +194,7 @@ def start_llama_server(
     try:
         while not _is_ready(port):
             waited = clock() - began
-            if keeper.poll() is not None:
+            if not server.runs:
                 raise ConfigError(f"{shlex.join(command)} ended before it had loaded:{_last_lines(log)}")
             if waited > LOADING_TIMEOUT_S:
                 raise ConfigError(
@@ -200,6 +206,55 @@ def start_llama_server(
         server.close()
         raise
     return server
+
+
+_kept: ContextVar[dict[tuple[Path, Path, int | None], LlamaServer] | None] = ContextVar("_kept", default=None)
+
+
+@contextmanager
+def servers_kept() -> Iterator[None]:
+    """In here the server of a model that is given up runs on for the next one of the same file: what it has read stays read."""
+    kept: dict[tuple[Path, Path, int | None], LlamaServer] = {}
+    token = _kept.set(kept)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+        for server in kept.values():
+            server.close()
+
+
+@contextmanager
+def lent_server(
+    program: Path,
+    model: Path,
+    *,
+    window: int | None,
+    log: Path,
+    environment: Mapping[str, str],
+    starting: Callable[[], None],
+) -> Iterator[LlamaServer]:
+    """A server as `start_llama_server` starts it, ended on leaving; where servers are kept, the one that runs already.
+
+    Raises:
+        ConfigError: as `start_llama_server`.
+    """
+    kept, key = _kept.get(), (program, model, window)
+    server = kept.get(key) if kept is not None else None
+    if server is None or not server.runs:
+        # One at a time: memory is short.
+        for earlier in (*kept.values(),) if kept is not None else ():
+            earlier.close()
+        starting()
+        server = start_llama_server(program, model, window=window, log=log, environment=environment)
+        if kept is not None:
+            kept.clear()
+            kept[key] = server
+    try:
+        yield server
+    finally:
+        if kept is None:
+            server.close()
 
 
 def check_model_file(path: Path) -> None:

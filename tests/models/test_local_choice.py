@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from chimera.core.messages import Usage, system, user
 from chimera.core.model import Request, Window
 from chimera.errors import ConfigError, ModelError
 from chimera.models.choose import choose_model, resolve_window
-from chimera.models.llama_server import PROGRAM_VARIABLE
+from chimera.models.llama_server import PROGRAM_VARIABLE, servers_kept
 from chimera.models.local_models import KNOWN_MODELS, LocalModels
 from chimera.models.local_window import takes_tools
 from tests.models.test_llama_server import ENVIRONMENT, FAKE
@@ -86,6 +87,27 @@ def test_a_model_of_the_list_that_only_writes_its_calls_begins_with_json(
         able[name] = model.takes_tools
         model.close()
     assert list(able.values()) == [False, True]
+
+
+def test_a_server_that_is_kept_serves_the_next_model_of_its_file_unless_it_has_ended(
+    environment: dict[str, str], file: Path
+) -> None:
+    told: list[str] = []
+    request = Request(messages=(system("s"), user("u")), max_tokens=9)
+
+    def started() -> int:
+        model = choose_model(Config(model=f"local:{file}"), environment, notify=told.append, servers=())
+        try:
+            with suppress(ModelError):
+                model.complete(request, lambda text: None)
+        finally:
+            model.close()
+        return sum("Starting" in text for text in told)
+
+    with servers_kept():
+        # The second reply is what this server ends at.
+        assert [started(), started(), started()] == [1, 1, 2]
+    assert started() == 3
 
 
 def test_without_any_setting_a_local_model_is_used_and_said(environment: dict[str, str], file: Path) -> None:
