@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from chimera.core.json_text import parsed
 from chimera.core.model import Window
 from chimera.workspace.addresses import is_loopback
 
@@ -21,6 +22,7 @@ CONNECT_TIMEOUT_S = 0.2
 OLLAMA_MOST = 32_768
 """Ollama reserves memory for the whole window it is asked for; a larger one must be asked for with --window."""
 _MOST_BYTES = 4_000_000
+_MOST_TOKENS = 10**12
 # In order: what is loaded now counts before what the model could do.
 _WINDOW_KEYS = ("loaded_context_length", "max_model_len", "n_ctx", "context_length", "max_context_length")
 
@@ -96,7 +98,7 @@ def _ollama_window(name: str, api_base: str) -> int | None:
         else []
     )
     most = next(filter(None, lengths), None)
-    chosen = re.search(r"^num_ctx\s+(\d+)", str(shown.get("parameters") or ""), re.MULTILINE)
+    chosen = re.search(r"^num_ctx\s+(\d{1,12})\b", str(shown.get("parameters") or ""), re.MULTILINE)
     if chosen and int(chosen[1]) > 0:
         return int(chosen[1])
     return min(most, OLLAMA_MOST) if most else None
@@ -154,7 +156,7 @@ def _ask(url: str, *, body: Mapping[str, Any] | None = None, api_key: str | None
         sent = None if body is None else json.dumps(body)
         connection.request("GET" if body is None else "POST", parts.path or "/", sent, headers)
         response = connection.getresponse()
-        return json.loads(response.read(_MOST_BYTES)) if response.status == 200 else None
+        return parsed(response.read(_MOST_BYTES)) if response.status == 200 else None
     except (OSError, ValueError, http.client.HTTPException):
         return None
     finally:
@@ -162,4 +164,5 @@ def _ask(url: str, *, body: Mapping[str, Any] | None = None, api_key: str | None
 
 
 def _positive(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 < value <= _MOST_TOKENS else None

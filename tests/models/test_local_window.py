@@ -98,3 +98,23 @@ def test_loopback_is_told_by_the_host() -> None:
     assert is_loopback("http://127.0.0.53")
     assert not is_loopback("http://127.0.0.1.example.org/v1")
     assert not is_loopback("https://example.org")
+
+
+@pytest.mark.parametrize("name", ["openai/x", "ollama_chat/x"])
+@pytest.mark.parametrize("size", [10**400, -1, 0, True, 1.5, "8192"])
+def test_a_window_without_measure_is_none(name: str, size: object) -> None:
+    entry = {"id": "x", "max_model_len": size}
+    shown = {"model_info": {"a.context_length": size}, "parameters": f"num_ctx {'9' * 5000}"}
+    pages = {
+        "/v1/models": {"data": [entry]},
+        "/props": {"default_generation_settings": {"n_ctx": size}},
+        "/api/show": shown,
+    }
+    with LoopbackProvider([], pages=pages) as provider:
+        base = provider.root if name.startswith("ollama") else provider.url
+        assert reported_window(name, api_base=base) is None
+
+
+def test_an_answer_that_is_nested_without_end_is_none() -> None:
+    with LoopbackProvider([], pages={"/v1/models": Raw(body=b"[" * 100_000)}) as provider:
+        assert reported_window("openai/x", api_base=provider.url) is None
