@@ -164,5 +164,6 @@ def _ask(url: str, *, body: Mapping[str, Any] | None = None, api_key: str | None
 
 
 def _positive(value: object) -> int | None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and 0 < value <= _MOST_TOKENS else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 < value <= _MOST_TOKENS else None
