@@ -198,13 +198,16 @@ def _local(environment: Mapping[str, str]) -> dict[str, Any]:
     from chimera.models.llama_server import find_llama_server
     from chimera.models.local_models import LocalModels
 
-    found: dict[str, Any] = {"server": None, "models": {}, "fault": None}
+    found: dict[str, Any] = {"server": None, "fault": None, "models": {}, "models_fault": None}
     try:
-        models = LocalModels(state_dir()).listed()
-        found["models"] = {name: str(path) for name, path in models.items() if path.is_file()}
         found["server"] = str(find_llama_server(environment, outside=Path.cwd()))
     except ConfigError as fault:
         found["fault"] = str(fault)
+    try:
+        models = LocalModels(state_dir()).listed()
+        found["models"] = {name: str(path) for name, path in models.items() if path.is_file()}
+    except ConfigError as fault:
+        found["models_fault"] = str(fault)
     return found
 
 
@@ -288,8 +291,14 @@ def _rows(found: _Findings) -> Iterator[tuple[str, str]]:
     yield "keys", ", ".join(found.keys) or "none set"
     servers = [f"{s['kind']} at {s['api_base']} with {s['model']}" for s in found.servers]
     yield "servers", ", ".join(servers) or "none on the usual ports"
-    names = f"models: {', '.join(found.local['models'])}" if found.local["models"] else "no model has a name"
-    yield "local", f"{found.local['server'] or 'no llama-server'} · {names} (chimera local list)"
+    local = found.local
+    names = f"models: {', '.join(local['models'])}" if local["models"] else "no model has a name"
+    yield (
+        "local",
+        f"{local['server'] or 'no llama-server'} · {local['models_fault'] or names} (chimera local list)",
+    )
+    if local["models"] and local["fault"]:
+        yield "", local["fault"]
     git, ripgrep = found.programs["git"], found.programs["rg"]
     yield "git", f"{git['version']} · {git['path']}" if git else "not found: no diff, no list of changes"
     yield (

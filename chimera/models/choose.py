@@ -110,8 +110,8 @@ def local_model(
     home, name = state_dir(environment), config.model or ""
     file = LocalModels(home).find(name.removeprefix(LOCAL))
     program = find_llama_server(environment, outside=config.workspace.resolve())
+    check_model_file(file)
     if not start:
-        check_model_file(file)
         window = Window(tokens=config.window or DEFAULT_WINDOW, source="asked for at its start")
         return RetryingModel(DirectModel(f"openai/{file.stem}", window=window), name=name)
     config = replace(config, model_options={**LOCAL_OPTIONS, **config.model_options})

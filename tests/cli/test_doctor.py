@@ -125,6 +125,10 @@ class TestDoctor:
         assert f"local     {server} · models: tiny" in ended.out
         assert "model     local:tiny" in ended.out
 
+        Path(chimera("doctor", "--output-format", "json").result["state_dir"], "models.json").write_text("{")
+        assert f"local     {server} · " in (told := chimera("doctor").out)
+        assert "mend or remove it" in told.partition("local     ")[2]
+
     def test_an_unwritable_state_directory_is_a_problem(
         self, chimera: Chimera, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:

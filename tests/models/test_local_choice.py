@@ -127,6 +127,15 @@ def test_a_model_that_is_only_looked_at_starts_nothing(environment: dict[str, st
     assert not (Path(environment["CHIMERA_STATE_DIR"]) / "llama-server.log").exists()
 
 
+def test_a_file_that_is_not_there_is_told_before_anything_is_said_to_start(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    told: list[str] = []
+    with pytest.raises(ConfigError, match="cannot be read"):
+        choose_model(Config(model=f"local:{tmp_path}/no.gguf"), environment, notify=told.append, servers=())
+    assert told == []
+
+
 def test_without_a_server_the_ways_to_get_one_are_told(environment: dict[str, str], file: Path) -> None:
     bare = {**environment, "PATH": os.devnull}
     del bare[PROGRAM_VARIABLE]
