@@ -119,6 +119,7 @@ def _judge(short: Runs, long: Runs) -> int:
 
     first: Measure = lambda run: run.first_request_s  # noqa: E731
     us = _ms(short[_US], first)
+    absent = {"pi", "codex"} - {name.partition(":")[0] for name in short}
     for name in short:
         factor = {"pi": 0.5, "codex": 1.0}.get(name.partition(":")[0])
         if factor is not None and us:
@@ -145,6 +146,8 @@ def _judge(short: Runs, long: Runs) -> int:
         print(
             f"{'ok  ' if held else 'OVER'} {text}: {value if value is None else round(value, 2)} (at most {at_most})"
         )
+    for name in sorted(absent):
+        print(f"--   first request over that of {name}: not measured, for {name} did not take part")
     return int(any(value is None or value > at_most for _, value, at_most in bars))
 
 
