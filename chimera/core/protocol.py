@@ -99,9 +99,7 @@ class NativeCalls:
         written = sole_call(completion.message.content, names) if again else None
         if written is None or completion.message.tool_calls or completion.finish_reason != "stop":
             return completion
-        call = ToolCall(id=_ID.format(step), name=written[0], arguments=written[1])
-        message = assistant("", call, extra=completion.message.extra)
-        return replace(completion, message=message, finish_reason="tool_calls")
+        return _called(completion, step, *written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +140,13 @@ class JsonActions:
             return completion
         action = read_action(completion.message.content)
         if action is None:
-            return replace(completion, fault=prompts.NO_ACTION)
+            # What a model was trained on comes through where its server does not hold it.
+            written = sole_call(completion.message.content, names) if again else None
+            return (
+                _called(completion, step, *written)
+                if written
+                else replace(completion, fault=prompts.NO_ACTION)
+            )
         thought, tool, arguments = action
         if tool == FINISH:
             answer = arguments.get("answer")
@@ -150,10 +154,13 @@ class JsonActions:
                 return replace(completion, fault=prompts.NO_ANSWER)
             message = assistant(answer, extra=completion.message.extra)
             return replace(completion, message=message, finish_reason="stop")
-        text = json.dumps(arguments, ensure_ascii=False)
-        call = ToolCall(id=_ID.format(step), name=tool, arguments=text)
-        message = assistant(thought, call, extra=completion.message.extra)
-        return replace(completion, message=message, finish_reason="tool_calls")
+        return _called(completion, step, tool, json.dumps(arguments, ensure_ascii=False), thought)
+
+
+def _called(completion: Completion, step: int, name: str, arguments: str, text: str = "") -> Completion:
+    call = ToolCall(id=_ID.format(step), name=name, arguments=arguments)
+    message = assistant(text, call, extra=completion.message.extra)
+    return replace(completion, message=message, finish_reason="tool_calls")
 
 
 NATIVE = NativeCalls()

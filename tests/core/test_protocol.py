@@ -408,6 +408,16 @@ WRITTEN = '{"name": "shell", "arguments": {"command": "touch ran"}}'
 @pytest.mark.parametrize(
     "form", ["{}", "```json\n{}\n```", "<tool_call>\n{}\n</tool_call>", "[TOOL_CALLS][{}]"]
 )
+def test_an_action_in_another_form_is_taken_after_a_reminder(bench: Bench, form: str) -> None:
+    written = Reply(text=form.replace("{}", WRITTEN), finish_reason="stop")
+    result = run(bench, [written, written, text("ok")], JSON)
+    assert (result.answer, result.steps, (bench.root / "ran").exists()) == ("ok", 3, True)
+    assert bench.requests[1].messages[-1].content == prompts.NO_ACTION
+
+
+@pytest.mark.parametrize(
+    "form", ["{}", "```json\n{}\n```", "<tool_call>\n{}\n</tool_call>", "[TOOL_CALLS][{}]"]
+)
 def test_a_call_that_is_written_again_after_a_reminder_is_taken(bench: Bench, form: str) -> None:
     written = text(form.replace("{}", WRITTEN))
     result = run(bench, [written, written, text("ok")], NATIVE)
