@@ -90,7 +90,9 @@ def recall(context: Context, state: RunState, past: Past) -> None:
                 learn(state, output)
             context.admit(state, reply.message, outputs)
         elif answer := step.answer or reply.fault:
-            context.add_answer(state, reply.message, answer)
+            # Only an answer is checked; any other message that the loop itself answers was of no use.
+            message = replace(reply.message, failed=step.verification is None)
+            context.add_answer(state, message, answer)
         else:
             state.unanswered = reply.message
         if step.follow_up:

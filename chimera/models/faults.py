@@ -74,6 +74,7 @@ _NOT_TOKENS = r"\d* ?(bytes|char)"
 _NO_TOOLS = (
     r"does(n't| not) support (tools|tool use|tool call|function call)|no endpoints found that support tool use"
     r"|tool choice requires --enable-auto-tool-choice|tools? param requires --jinja"
+    r"|unable to generate parser for this template"
     r"|(tools?|tool.?calling|function.?calling) (is|are) not (supported|enabled|available)"
 )
 

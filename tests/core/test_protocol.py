@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from chimera import prompts
 from chimera.core.agent import Agent
 from chimera.core.context_budget import ContextBudget, check_floor
+from chimera.core.ledger import Verification
 from chimera.core.messages import Message, ToolCall, assistant, system, tool_result, user
 from chimera.core.model import Completion, Request, Window
 from chimera.core.protocol import JSON, NATIVE, ToolProtocol, action_schema, described, read_action
@@ -386,6 +387,18 @@ def test_a_run_that_has_changed_to_actions_goes_on_with_them(bench: Bench) -> No
         bench.events.clear()
         assert run(bench, [text("ok")], *protocols, past=past).answer == "ok"
         assert bench.of("run_started")[0]["protocol"] == protocol
+
+
+def test_what_was_of_no_use_is_sent_as_it_was_when_a_run_goes_on(bench: Bench) -> None:
+    said = Completion(message=assistant("Done."), finish_reason="stop")
+    failed = Verification(command="false", passed=False, error="no")
+    steps = (
+        RecordedStep(completion=said, answer=prompts.NO_ACTION),
+        RecordedStep(completion=said, answer="The check failed.", verification=failed),
+    )
+    run(bench, [text("ok")], JSON, past=Past(steps=steps))
+    assert bench.requests[0].messages[2] == assistant("Done.")
+    assert read_action(bench.requests[0].messages[4].content) == ("", "finish", {"answer": "Done."})
 
 
 def test_a_model_that_has_made_native_calls_is_only_reminded(bench: Bench) -> None:

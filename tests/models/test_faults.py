@@ -102,6 +102,7 @@ def test_a_bare_413_is_an_overflow_and_throttling_of_that_status_is_not() -> Non
         ("No endpoints found that support tool use. Try disabling tools.", 404),
         ('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', 400),
         ("tools param requires --jinja flag", 500),
+        ("Unable to generate parser for this template. Automatic parser generation failed: none", 400),
         ("Function calling is not enabled for this model", 400),
     ],
 )
