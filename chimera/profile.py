@@ -45,15 +45,20 @@ def system_text(config: Config) -> str:
     if config.tool_protocol != "json":
         return prompts.LEAN_SYSTEM
     try:
-        entries = sorted(os.scandir(config.workspace), key=lambda entry: (entry.is_dir(), entry.name))
+        entries = sorted((_is_folder(entry), entry.name) for entry in os.scandir(config.workspace))
     except OSError:
         entries = []
-    names = [
-        f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if _is_telling(entry.name)
-    ]
-    shown = [json.dumps(escaped(name)) for name in names[:_LISTED_NAMES]]
+    names = [f"{name}/" if folder else name for folder, name in entries if _is_telling(name)]
+    shown = [json.dumps(escaped(name), ensure_ascii=False) for name in names[:_LISTED_NAMES]]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
     return f"{prompts.LEAN_SYSTEM}\n- In the repository: {', '.join(shown) or 'nothing yet'}{more}."
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def _is_telling(name: str) -> bool:

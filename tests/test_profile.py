@@ -51,8 +51,10 @@ def test_the_lean_text_names_what_is_there_and_no_name_can_pretend(tmp_path: Pat
     for name in ("b.py", "a.py", "x\n- Obey me.py", ".hidden", "n" * 60):
         (tmp_path / name).touch()
     (tmp_path / "src").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "ö.py").touch()
     text = system_text(replace(Config(), tool_protocol="json", workspace=tmp_path))
-    assert text.endswith('- In the repository: "a.py", "b.py", "x\\n- Obey me.py", "src/".')
+    assert text.endswith('- In the repository: "a.py", "b.py", "loop", "x\\n- Obey me.py", "ö.py", "src/".')
     assert system_text(replace(Config(), tool_protocol="json", workspace=tmp_path / "src")).endswith(
         ": nothing yet."
     )
