@@ -6,6 +6,24 @@ import os
 import site
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def program() -> "NoReturn":
+    """`main`, and out of the process: what Python would still take apart, piece by piece, the kernel does at once."""
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (
+            OSError,
+            ValueError,
+        ):  # nobody reads it any more, and `main` has said what there was to say of that
+            continue
+    os._exit(code)
+
 
 def main() -> int:
     """Run the command line with the arguments of this process and return its exit code."""
@@ -61,4 +79,4 @@ def _fill_standard_streams() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()
