@@ -17,11 +17,8 @@ def program() -> "NoReturn":
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (
-            OSError,
-            ValueError,
-        ):  # nobody reads it any more, and `main` has said what there was to say of that
-            continue
+        except (OSError, ValueError):
+            continue  # nobody reads it any more, and `main` has said what there was to say of that
     os._exit(code)
 
 
