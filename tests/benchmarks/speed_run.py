@@ -164,7 +164,7 @@ def _environment(home: Path, caches: Path) -> dict[str, str]:
     return {
         **kept,
         "HOME": str(home),
-        "OPENAI_API_KEY": "k",
+        "OPENAI_API_KEY": "a-key-of-usual-length",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "PYTHONPYCACHEPREFIX": str(caches / "modules"),
     }
