@@ -20,6 +20,8 @@ from typing import Any, Literal, Self, TypeAlias
 from typing_extensions import override
 
 JSON_TYPE = "application/json"
+ABOUT_A_MODEL = "/api/show"
+"""Ollama's page about a model. litellm asks for it once in a process, from a thread, at a time of its choosing."""
 COUNTED: Mapping[str, Any] = {"counted": True}
 """Stands for a usage computed from the size of the request."""
 
@@ -111,7 +113,10 @@ Script: TypeAlias = Callable[[Seen, int], Answer]
 
 
 class LoopbackProvider:
-    """The server. Past the end of a list of answers its last one repeats; `pages` answers other paths with JSON."""
+    """The server. Past the end of a list of answers its last one repeats; `pages` answers other paths with JSON.
+
+    What is asked about a model never takes an answer of the script: it is a page, missing unless `pages` has it.
+    """
 
     def __init__(
         self,
@@ -248,7 +253,7 @@ class _Exchange(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
-        if self.path in self.server.provider.pages:
+        if self.path in {*self.server.provider.pages, ABOUT_A_MODEL}:
             return self._page()
         body = json.loads(raw)
         seen = Seen(

@@ -1,6 +1,8 @@
 """Ollama's own format, by both adapters that speak it."""
 
 import json
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
@@ -49,8 +51,7 @@ def wired(adapter: AdapterType, *answers: Raw, **more: Any) -> Wire:
 def test_it_is_asked_for_the_window_that_is_budgeted(adapter: AdapterType, piece: int) -> None:
     with wired(adapter, lines(line(content="hé"), line(content="y"), END, piece=piece)) as wire:
         completion = wire.complete()
-        # litellm asks once more, about the model, the first time that it meets one.
-        asked = wire.provider.seen[0]
+        asked = wire.provider.seen[-1]
         assert asked.path == "/api/chat"
         assert asked.body["options"] == {"num_ctx": 12_345, "num_predict": 100}
         assert asked.body["tools"] == [TOOL]
@@ -79,6 +80,18 @@ def test_calls_and_their_results_go_back_as_it_has_them(adapter: AdapterType) ->
         assert [c["function"] for c in asked["tool_calls"]] == [call["function"], other["function"]]
         assert [m["content"] for m in wire.body["messages"][3:]] == ["found", "found"]
         assert [m["tool_call_id"] for m in wire.body["messages"][3:]] == ids
+
+
+def test_a_question_about_the_model_takes_no_answer_from_the_script(adapter: AdapterType) -> None:
+    with wired(adapter, lines(line(content="first"), END), lines(line(content="second"), END)) as wire:
+        said = []
+        for _ in range(2):
+            with closing(HTTPConnection("127.0.0.1", wire.provider.port, timeout=30)) as asker:
+                asker.request("POST", "/api/show", b'{"name": "q"}')
+                assert asker.getresponse().status == 404
+            said.append(wire.complete().message.content)
+    assert said == ["first", "second"]
+    assert {seen.path for seen in wire.provider.seen} == {"/api/chat"}
 
 
 def test_a_reply_at_its_bound_is_not_whole(adapter: AdapterType) -> None:
