@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from chimera.errors import RecordError
 from chimera.workspace.annex import LINK, Annex, git_mode
@@ -20,8 +22,7 @@ Obstacle = Literal["", "not recorded", "user", "unknown"]
 or it is not known whether the run or the user did."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Mark(Struct, frozen=True, kw_only=True):
     """A snapshot in the course of a run."""
 
     by: str
@@ -37,8 +38,7 @@ class Mark:
     """Files that are recorded from here on although rules exclude them; what was there before is this snapshot."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathChange:
+class PathChange(Struct, frozen=True, kw_only=True):
     """What a run did to one path, from a given point on."""
 
     path: bytes
@@ -165,8 +165,7 @@ def start_of(marks: Sequence[Mark], events: Iterable[Mapping[str, Any]], step: i
     return next(later, len(marks)) - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class Picture(Struct, frozen=True, kw_only=True):
     """Everything in one snapshot, by path."""
 
     tree: str
@@ -245,8 +244,7 @@ def path_changes(trees: Trees, run_id: str, marks: Sequence[Mark], start: int) -
     return tuple(change for change in told if change is not None)
 
 
-@dataclass(slots=True)
-class _Tale:
+class _Tale(Struct):
     """What happened at one path, snapshot by snapshot."""
 
     known: bool = False

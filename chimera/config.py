@@ -11,9 +11,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from chimera.errors import ConfigError
 from chimera.home import expanded, home_known
@@ -46,8 +48,7 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
 """By the name of a field's type: what a value is, and how that is said."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(Struct, frozen=True, kw_only=True):
     """Everything a user can set about a run. None means: decided when the run is prepared."""
 
     model: str | None = None
@@ -124,14 +125,14 @@ class Config:
             )
 
     def _check_kinds(self) -> None:
-        for f in fields(self):
-            value, kind = getattr(self, f.name), str(f.type).partition(" |")[0].partition("[")[0]
-            if kind not in _KINDS or (value is None and "None" in str(f.type)):
+        for name, annotation in _ANNOTATIONS.items():
+            value, kind = getattr(self, name), annotation.partition(" |")[0].partition("[")[0]
+            if kind not in _KINDS or (value is None and "None" in annotation):
                 continue
             wanted, words = _KINDS[kind]
             right = isinstance(value, wanted) and (kind != "float" or not isinstance(value, bool))
-            if not right or (kind == "tuple" and not all(isinstance(name, str) for name in value)):
-                raise ConfigError(f"{f.name} is {value!r}; it must be {words}")
+            if not right or (kind == "tuple" and not all(isinstance(one, str) for one in value)):
+                raise ConfigError(f"{name} is {value!r}; it must be {words}")
 
     def _check_numbers(self) -> None:
         for name, most in (("window", MOST_WINDOW), ("keep_turns", math.inf), ("max_steps", math.inf)):
@@ -150,11 +151,11 @@ class Config:
                 raise ConfigError(f"{name} is {value!r}; it must be above 0")
 
 
-FIELD_NAMES = tuple(f.name for f in fields(Config))
+_ANNOTATIONS: Mapping[str, str] = Config.__annotations__
+FIELD_NAMES = tuple(_ANNOTATIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where a setting comes from."""
 
     source: Source = "default"
@@ -162,8 +163,7 @@ class Origin:
     """The variable, or `FILE:LINE`; empty for arguments and defaults."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """The settings of a run, and where each comes from."""
 
     config: Config
@@ -312,10 +312,10 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for f in fields(Config):
-        key = ENVIRONMENT_PREFIX + f.name.upper()
+    for name, annotation in _ANNOTATIONS.items():
+        key = ENVIRONMENT_PREFIX + name.upper()
         if environment.get(key, "") != "":
-            values[f.name] = _parse(key, environment[key], str(f.type))
+            values[name] = _parse(key, environment[key], annotation)
     return values
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from chimera import prompts
 from chimera.core.context_budget import ContextBudget
@@ -20,8 +21,7 @@ INSTRUCTIONS_SHARE = 0.10
 the system message and the tools already take nearly half of T."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instructions:
+class Instructions(Struct, frozen=True, kw_only=True):
     """The block for the system message, and what to tell the user about it."""
 
     text: str = ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from chimera import prompts
 from chimera.config import Config

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.attribution import Mark, ends_in_a_call, read_marks
 from chimera.core.ledger import CommandRun, Verification, fact_of
@@ -25,8 +27,7 @@ from chimera.workspace.terminal_text import plain_text
 WAY_OUT = "`chimera show {0}` shows what can still be read; chimera run starts the task anew"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class Recording(Struct, frozen=True, kw_only=True):
     """A run as it can be taken up or played again."""
 
     run_id: str

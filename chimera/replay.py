@@ -7,9 +7,11 @@ cap, compaction and stop. So a replay shows what the policy would have done, not
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera import prompts
 from chimera.core.context import Context
@@ -36,8 +38,7 @@ from chimera.workspace.paths import Workspace
 __all__ = ["Recording", "Replay", "read_recording", "recorded_budget", "replay"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class Replay(Struct, frozen=True, kw_only=True):
     """What the context manager did with a recording. Sizes in tokens, as calibrated at the time."""
 
     run_id: str

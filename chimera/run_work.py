@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from chimera.attribution import Mark, PathChange, Picture, entry_of, path_changes
 from chimera.core.state import FileSummary
@@ -16,8 +17,7 @@ from chimera.workspace.trees import Entry, Trees
 Pair = tuple[Entry | None, Entry | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunWork:
+class RunWork(Struct, frozen=True, kw_only=True):
     """The work of a run. Paths as people read them, relative to the workspace."""
 
     before: str

@@ -6,9 +6,11 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from chimera import __version__, interruption
 from chimera.attribution import LOOKING_TOOLS
@@ -136,8 +138,7 @@ def open_session(
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(Struct, frozen=True, kw_only=True):
     """An opened workspace with its record."""
 
     config: Config

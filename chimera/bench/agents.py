@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from chimera.api import run
 from chimera.bench.isolation import (
@@ -29,8 +30,7 @@ from chimera.errors import ConfigError
 from chimera.workspace.sandbox import Sandbox
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class Desk(Struct, frozen=True, kw_only=True):
     """Where an agent works on one trial."""
 
     folder: Path
@@ -48,8 +48,7 @@ class Desk:
     """Counted from 1."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """How an agent ended. What it achieved is for the grader to say."""
 
     stop_reason: str | None = None
@@ -80,8 +79,7 @@ class BenchAgent(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class NoOp:
+class NoOp(Struct, frozen=True):
     """Does nothing. A task that it solves is broken."""
 
     name: str = "noop"
@@ -94,8 +92,7 @@ class NoOp:
         return Work()
 
 
-@dataclass(frozen=True, slots=True)
-class Oracle:
+class Oracle(Struct, frozen=True):
     """Runs the task's own `solution/solve.sh`. A task that it does not solve is broken."""
 
     name: str = "oracle"
@@ -143,8 +140,7 @@ def _placed(task: BenchTask, sandbox: Sandbox, desk: Desk) -> Sandbox:
     return sandbox.narrowed(hidden=desk.hidden)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chimera:
+class Chimera(Struct, frozen=True, kw_only=True):
     """chimera with a model and settings, unattended."""
 
     model_choice: str | Model | None = None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from chimera.bench.results import JobRecord, read_record, read_rows
 from chimera.bench.row import SCORED, Row
@@ -16,8 +18,7 @@ from chimera.bench.statistics import Interval, pass_all_k, pass_at_k, rate_inter
 from chimera.pages.tokens import TOKEN_CLASSES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedJob:
+class FinishedJob(Struct, frozen=True, kw_only=True):
     """A job as its files tell it."""
 
     record: JobRecord
@@ -39,8 +40,7 @@ class FinishedJob:
         return tuple(name for name in self.record.planned if name not in done)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate:
+class Aggregate(Struct, frozen=True, kw_only=True):
     """Trials that belong together. None means unknown or not applicable, never zero."""
 
     label: str
@@ -181,8 +181,7 @@ def models(jobs: Sequence[FinishedJob]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(model for model in found if model))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class Series(Struct, frozen=True, kw_only=True):
     """One line of a plot over windows."""
 
     label: str

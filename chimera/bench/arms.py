@@ -16,8 +16,10 @@ before it is sent, and never part a call from its result. What differs is what t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.bench.peers import PEERS, installed
 from chimera.bench.shrunk import SUMMARY_HEAD, SUMMARY_SHARE, lines, outcome, size
@@ -37,8 +39,7 @@ PEER_SUMMARISER = "lossy"
 _MASK_LAST = (10, 5, 2, 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class Arm(Struct, frozen=True, kw_only=True):
     """One way. `name` is what tables show."""
 
     name: str
@@ -82,8 +83,7 @@ def mask_old(
     return truncate(replace(history, turns=turns), restored, budget, room, counter)
 
 
-@dataclass(slots=True)
-class Summarising:
+class Summarising(Struct):
     """A compactor that keeps the newest turns and a summary of all that went before. For one run."""
 
     summarise: ScriptedSummariser

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from chimera.bench.agents import Desk, Oracle, Work, run_script
 from chimera.bench.task import BenchTask
@@ -70,8 +71,7 @@ exit 0
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Cheat:
+class Cheat(Struct, frozen=True):
     """Does everything but the work. A task that it solves, or where nothing of it is noticed, is broken."""
 
     name: str = "cheat"
@@ -87,8 +87,7 @@ class Cheat:
         return run_script(_CHEAT, "the cheat", variables, task, desk)
 
 
-@dataclass(frozen=True, slots=True)
-class Touching:
+class Touching(Struct, frozen=True):
     """The oracle, and then a new date for a file of the workspace. It must not cost the reward."""
 
     name: str = "touching"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from chimera.bench.agents import NoOp, Oracle
 from chimera.bench.cheat import Cheat, Touching
@@ -25,8 +26,7 @@ ATTEMPTS = 3
 _SHARE_OF_LIMIT = 1 / 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class Checked(Struct, frozen=True, kw_only=True):
     """What checking one task came to."""
 
     task: str
@@ -39,8 +39,7 @@ class Checked:
         return {"task": self.task, "faults": list(self.faults), "skipped": self.skipped}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
+class CheckReport(Struct, frozen=True, kw_only=True):
     """What checking came to."""
 
     tasks: tuple[Checked, ...]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from chimera.bench.aggregate import FinishedJob, arm_label
 from chimera.bench.row import SCORED, Row
@@ -26,8 +28,7 @@ LEAST_DISCORDANT = 6
 Pair = tuple[str, int | None, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
+class Contender(Struct, frozen=True, kw_only=True):
     """One arm of a job."""
 
     label: str
@@ -61,8 +62,7 @@ def contenders(jobs: Sequence[FinishedJob]) -> list[Contender]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """B against A over their pairs. Rates from 0 to 1."""
 
     a: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from chimera.bench.context_run import Outcome
 from chimera.bench.context_table import OURS, SUITES, Report
@@ -17,8 +18,7 @@ _CHANCE = 0.05
 """Of the exact test of pairs, above which a difference may be chance."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class Bar(Struct, frozen=True, kw_only=True):
     """Something that must hold, whether it does, and the figures that say so."""
 
     name: str

@@ -10,9 +10,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from chimera.bench.arms import Summarising, arms
 from chimera.bench.generators.catalogue import GENERATORS
@@ -41,8 +43,7 @@ INFINITE = 1_000_000
 _GRADE_TIMEOUT_S = 60
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Cell:
+class Cell(Struct, frozen=True, order=True):
     """What is varied."""
 
     task: str
@@ -52,8 +53,7 @@ class Cell:
     seed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """What came of one run. Sizes in tokens, as our counter counts what was really sent."""
 
     cell: Cell
@@ -86,7 +86,7 @@ class Outcome:
     def fields(self) -> dict[str, Any]:
         """The outcome as JSON values."""
         values = asdict(self)
-        return {**values.pop("cell"), **values}
+        return {**asdict(values.pop("cell")), **values}
 
 
 class RememberingCounter(TokenCounter):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from statistics import mean, median
+
+from msgspec import Struct
 
 from chimera.bench.arms import PEER
 from chimera.bench.context_run import INFINITE, Outcome
@@ -26,8 +27,7 @@ SUITES = ("context", "long")
 OURS = ("ours-note", "ours-mask")
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True, dict=True):
     """Outcomes, added up. All results are scripted."""
 
     outcomes: Sequence[Outcome]

@@ -12,9 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.bench.arms import PEER
 from chimera.bench.context_run import INFINITE, Cell, Outcome, play
@@ -65,8 +67,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108  (folders below it are our own and priv
 OnOutcome = Callable[[Outcome], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """What part of the track is played."""
 
     tasks: Sequence[str] = tuple(POLICIES)

@@ -11,9 +11,10 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct, field
 
 from chimera.bench.search_path import search_path
 
@@ -31,8 +32,7 @@ _MADE_BY_RUNNERS = ("/logs", "/tests", "/solution", "/tmp")  # noqa: S108 - of a
 _SYSTEM = {"/usr", "/usr/local", "/etc", "/bin", "/sbin", "/lib", "/dev", "/proc", "/sys", "/var"}
 
 
-@dataclass(slots=True, kw_only=True)
-class Replay:
+class Replay(Struct, kw_only=True):
     """What a Dockerfile comes to without building an image."""
 
     workdir: PurePosixPath = field(default_factory=lambda: PurePosixPath("/app"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.bench.isolation import (
     Isolation,
@@ -26,8 +27,7 @@ _MAX_REPORT_BYTES = 4096
 _RUN_TESTS = 'umask 022; exec bash "$TESTS_DIR/test.sh"'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """What grading came to."""
 
     reward: float | None

@@ -9,9 +9,10 @@ import importlib.metadata
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 import chimera
 from chimera.bench.export import atif
@@ -44,8 +45,7 @@ class Container(Protocol):
     async def download_dir(self, source_dir: str, target_dir: Path) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InContainer:
+class InContainer(Struct, frozen=True, kw_only=True):
     """One run of chimera in a container, its commands unconfined: the container is the sandbox."""
 
     model: str

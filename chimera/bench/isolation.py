@@ -8,9 +8,10 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal, assert_never
+
+from msgspec.structs import replace
 
 from chimera.bench.docker import check_engine, container
 from chimera.bench.search_path import search_path

@@ -8,10 +8,12 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from chimera.bench.agents import BenchAgent
 from chimera.bench.isolation import Isolation, Network, hidden_folders
@@ -46,8 +48,7 @@ _FIRST_DELAY_S = 10.0
 _MOST_OF_NAME = 120
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class Arm(Struct, frozen=True, kw_only=True):
     """An agent with its settings: what the trials of a task are compared by."""
 
     name: str
@@ -74,8 +75,7 @@ def arm_names(wanted: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """What to run and where to put the results."""
 
     tasks: tuple[BenchTask, ...]
@@ -187,8 +187,7 @@ class Job:
         return InTurn(self.on_phase) if self.jobs == 1 else InProcesses(self.jobs, self.on_phase)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Run:
+class _Run(Struct, kw_only=True):
     """One go at the open trials of a job."""
 
     job: Job

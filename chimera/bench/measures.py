@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from chimera.record.events import Event
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invariants:
+class Invariants(Struct, frozen=True, kw_only=True):
     """Requests of a run that were not as every request must be. All but `requests` must be 0."""
 
     requests: int
@@ -30,8 +30,7 @@ class Invariants:
         return self.illegal + self.over_window + self.task_missing + self.rules_missing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rework:
+class Rework(Struct, frozen=True, kw_only=True):
     """What was done again although nothing had changed."""
 
     tool_calls: int
@@ -41,8 +40,7 @@ class Rework:
     """Those of them that read a file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shrinking:
+class Shrinking(Struct, frozen=True, kw_only=True):
     """One compaction. Sizes in tokens of a whole request."""
 
     step: int
@@ -54,8 +52,7 @@ class Shrinking:
     tight: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measures:
+class Measures(Struct, frozen=True, kw_only=True):
     """All that was measured of one run."""
 
     invariants: Invariants
@@ -75,8 +72,7 @@ class Measures:
     """The largest difference between our count of a prompt and the provider's, over the provider's; None without any."""
 
 
-@dataclass(slots=True)
-class RunMeter:
+class RunMeter(Struct):
     """Takes the events of a run and adds up what they tell."""
 
     tool_calls: int = 0
@@ -139,5 +135,5 @@ class RunMeter:
         if not fields["changed"]:
             self.vain_compactions += 1
             return
-        kept = {name: fields[name] for name in Shrinking.__slots__}
+        kept = {name: fields[name] for name in Shrinking.__struct_fields__}
         self.shrinkings.append(Shrinking(**kept))

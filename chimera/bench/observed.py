@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from chimera import prompts
 from chimera.bench.measures import Invariants, Measures, RunMeter
@@ -21,8 +23,7 @@ Log = Callable[[Mapping[str, Any]], None]
 _NAME_DIGITS = 16
 
 
-@dataclass(slots=True, kw_only=True)
-class ObservedModel:
+class ObservedModel(Struct, kw_only=True):
     """Passes requests on to another model, checks them and adds them up. For one run; sizes are our counter's."""
 
     inner: Model
@@ -142,8 +143,7 @@ class ObservedModel:
         return shared
 
 
-@dataclass(slots=True, kw_only=True)
-class Observation:
+class Observation(Struct, kw_only=True):
     """Watches one run of chimera: its requests by way of its model, all else by its events."""
 
     task: str

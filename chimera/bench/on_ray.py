@@ -6,8 +6,9 @@ Tasks and results are files: each machine of a cluster must see both at the same
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from chimera.bench.trial import Trial
 from chimera.bench.workers import Finished, OnPhase, life_of, say_nothing

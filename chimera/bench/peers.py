@@ -18,11 +18,13 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.bench.shrunk import SUMMARY_HEAD, SUMMARY_SHARE, outcome
 from chimera.bench.summarisers import ScriptedSummariser
@@ -87,8 +89,7 @@ def _tail(history: History, messages: int) -> tuple[Turn, ...]:
     return tuple(kept)
 
 
-@dataclass(slots=True)
-class LangChain:
+class LangChain(Struct):
     """The summarisation middleware of LangChain, asked whenever our loop finds a request too large. For one run."""
 
     summarise: ScriptedSummariser
@@ -152,8 +153,7 @@ def _text(message: Any) -> str:
     return "\n".join([str(message.content), *calls])
 
 
-@dataclass(slots=True)
-class ChimeraAgent:
+class ChimeraAgent(Struct):
     """`compact` of chimera-agent. It writes a note of its own and asks no summariser."""
 
     summarise: ScriptedSummariser

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.bench.grading import grade
 from chimera.bench.isolation import Isolation
@@ -15,8 +17,7 @@ from chimera.bench.task import BenchTask
 from chimera.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Regraded:
+class Regraded(Struct, frozen=True, kw_only=True):
     """What grading again came to."""
 
     rows: tuple[Row, ...]

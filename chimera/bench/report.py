@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from chimera.bench.measures import Invariants
 from chimera.bench.row import SCHEMA, SCORED, Row
@@ -24,8 +26,7 @@ _HEAD = ("task", "try", "status", "reward", "stop reason", "steps", "tokens", "c
 _LEFT = {0, 2, 4}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """The rows of a job, in the order in which they were finished."""
 
     rows: tuple[Row, ...]

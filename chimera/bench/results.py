@@ -8,9 +8,10 @@ import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from chimera import __version__
 from chimera.bench.row import SCHEMA, Row
@@ -22,8 +23,7 @@ from chimera.workspace.git_program import find_git
 JOB, RESULTS, SUMMARY, TRIALS = "job.json", "results.jsonl", "summary.json", "trials"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRecord:
+class JobRecord(Struct, frozen=True, kw_only=True):
     """What a job was begun with. A job is only ever gone on with under the same settings, tasks and version."""
 
     job: str
@@ -41,7 +41,7 @@ class JobRecord:
 
     def fields(self) -> dict[str, Any]:
         """The record as JSON values."""
-        return {"schema": SCHEMA, **{name: getattr(self, name) for name in self.__slots__}}
+        return {"schema": SCHEMA, **{name: getattr(self, name) for name in self.__struct_fields__}}
 
     def differences(self, other: JobRecord) -> list[str]:
         """What stands in the way of going on with the other one, for people."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Any, Literal, TypeVar, get_args
+
+from msgspec import Struct, field, to_builtins
 
 from chimera import __version__
 from chimera.bench.isolation import Isolation, Network
@@ -35,8 +36,7 @@ RETRIED: frozenset[Status] = frozenset({"provider_error", "infra_error"})
 Phase = Literal["setup", "agent", "verify"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialError:
+class TrialError(Struct, frozen=True, kw_only=True):
     """What went wrong, and when."""
 
     phase: Phase
@@ -44,8 +44,7 @@ class TrialError:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
+class Tokens(Struct, frozen=True, kw_only=True):
     """Tokens of a trial in classes that do not overlap: their sum is all that was processed."""
 
     in_uncached: int
@@ -75,8 +74,7 @@ class Tokens:
         return self.in_uncached + self.cache_read + self.cache_write + self.out + self.reasoning
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextUse:
+class ContextUse(Struct, frozen=True, kw_only=True):
     """How the context window was used. Sizes in tokens."""
 
     window: int
@@ -133,8 +131,7 @@ def _measured(measures: Measures) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """One trial. None means unknown or not applicable, never zero."""
 
     trial: str
@@ -189,7 +186,7 @@ class Row:
 
     def fields(self) -> dict[str, Any]:
         """The row as JSON values."""
-        return {"schema": SCHEMA, **asdict(self), "tampered": list(self.tampered)}
+        return {"schema": SCHEMA, **to_builtins(self)}
 
     @classmethod
     def of_fields(cls, values: Mapping[str, Any]) -> Row:
@@ -228,10 +225,10 @@ def _of_its_kinds(made: T) -> T:
     Raises:
         TypeError: one does not.
     """
-    for f in fields(made):  # type: ignore[arg-type]
-        kind, _, rest = str(f.type).partition(" |")
+    for field_name, annotation in type(made).__annotations__.items():
+        kind, _, rest = annotation.partition(" |")
         name, _, inner = kind.partition("[")
-        value = getattr(made, f.name)
+        value = getattr(made, field_name)
         if name not in _KINDS or (value is None and rest):
             continue
         right = isinstance(value, _KINDS[name]) and isinstance(value, bool) == (name == "bool")
@@ -240,7 +237,7 @@ def _of_its_kinds(made: T) -> T:
         if right and inner.endswith("float]"):
             right = all(isinstance(one, int | float) for one in value.values())
         if not right:
-            raise TypeError(f"{f.name} is {value!r}")
+            raise TypeError(f"{field_name} is {value!r}")
     return made
 
 

@@ -6,10 +6,11 @@ import importlib
 import random
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from chimera.bench.agents import BenchAgent, Chimera, Desk, NoOp, Oracle, Work
 from chimera.bench.cheat import Cheat
@@ -33,8 +34,7 @@ _OF_TRIALS = {
 AGENTS = ("chimera", *_PLAIN, "scripted:NAME", "module:Class")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """Which tasks of those that were found. Names may hold `*` and `?`."""
 
     suites: Sequence[str] = ()
@@ -108,8 +108,7 @@ def _refuse(name: str, options: Mapping[str, Any]) -> None:
             raise ConfigError(f"--{key.replace('_', '-')} says nothing to --agent {name}; leave it out")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scripted:
+class Scripted(Struct, frozen=True, kw_only=True):
     """chimera with a scripted policy in place of a model. What it shows is shown of chimera, not of any model."""
 
     policy: str

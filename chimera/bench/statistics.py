@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import comb, sqrt
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from chimera.errors import ConfigError
 from chimera.extras import install_command
@@ -28,8 +29,7 @@ _MOST_PAIRS = 10_000_000
 Method = Literal["wilson", "bootstrap by task"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
+class Interval(Struct, frozen=True, kw_only=True):
     """A 95 % interval."""
 
     low: float

@@ -9,8 +9,9 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from chimera.bench.dockerfile import Replay
 from chimera.bench.foreign import SCHEMA_VERSIONS, is_for_containers, name_of, replayed
@@ -29,8 +30,7 @@ _OWN_KEYS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class Artifact(Struct, frozen=True, kw_only=True):
     """A part of the agent's tree that is graded."""
 
     path: PurePosixPath
@@ -39,8 +39,7 @@ class Artifact:
     """Patterns in gitignore syntax, relative to `path`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class Need(Struct, frozen=True, kw_only=True):
     """A program that the task cannot do without."""
 
     program: str
@@ -48,8 +47,7 @@ class Need:
     """The lowest that will do. Only `python` has one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchTask:
+class BenchTask(Struct, frozen=True, kw_only=True):
     """One task of a benchmark, checked."""
 
     folder: Path

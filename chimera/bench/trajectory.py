@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from chimera.core.ledger import CommandRun, Fact, FileChanged, FileRead
 from chimera.core.messages import ToolCall, assistant
@@ -19,8 +21,7 @@ ATIF = "ATIF-v1.4"
 """What readers of all later versions take as well."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastStep:
+class PastStep(Struct, frozen=True, kw_only=True):
     """A tool call that lies before the start, and what it came to. The start tree already shows its effect."""
 
     name: str
@@ -83,8 +84,7 @@ def past_of(steps: Iterable[PastStep]) -> Past:
     )
 
 
-@dataclass(slots=True)
-class _Past:
+class _Past(Struct):
     """Steps as they are read, oldest first."""
 
     steps: list[RecordedStep] = field(default_factory=list)

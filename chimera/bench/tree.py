@@ -8,8 +8,9 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from chimera.bench.task import BenchTask
 from chimera.config import process_environment

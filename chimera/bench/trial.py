@@ -7,10 +7,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from chimera.bench.agents import BenchAgent, Desk, Work
 from chimera.bench.grading import grade
@@ -43,8 +45,7 @@ _OF_MACHINE = {
 """Faults of disk, memory and process table."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Trial:
+class Trial(Struct, kw_only=True):
     """One attempt of an agent at a task. `run` is called once."""
 
     task: BenchTask

@@ -10,13 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from pickle import PicklingError
 from types import FrameType
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 import chimera
 from chimera.bench.isolation import remove_folders_of
@@ -32,8 +34,7 @@ OnPhase = Callable[[Trial, Phase], None]
 _GRACE_S = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Struct, frozen=True, kw_only=True):
     """A trial and what came of it."""
 
     trial: Trial

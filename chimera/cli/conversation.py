@@ -182,7 +182,7 @@ class Conversation:
             self._output.terminal.block(text, indent=f"  {heading:<9}", hang=" " * 11)
 
     def _usage_fields(self) -> dict[str, Any]:
-        from dataclasses import asdict
+        from msgspec.structs import asdict
 
         return asdict(self._usage)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from chimera.cli.terminal import Span, Terminal
 
@@ -15,8 +16,7 @@ MARGIN = 18
 """Cells of a row beside its bar: step number, mark, size."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class Curve(Struct, frozen=True, kw_only=True):
     """What the bars are measured against, and how wide they are."""
 
     window: int

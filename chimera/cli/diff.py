@@ -25,7 +25,7 @@ def diff(
 
     What you changed while the run was under way is not part of it.
     """
-    from dataclasses import asdict
+    from msgspec.structs import asdict
 
     from chimera.cli.changes import STYLES, patch_lines
     from chimera.cli.recorded_work import RecordedWork

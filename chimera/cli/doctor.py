@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from msgspec import Struct
 
 from chimera import __version__
 from chimera.cli import options
@@ -51,8 +51,7 @@ def doctor(
     return found.exit_code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Findings:
+class _Findings(Struct, frozen=True, kw_only=True):
     """All that was found out."""
 
     keys: tuple[str, ...]
@@ -122,8 +121,7 @@ class _Findings:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sandboxing:
+class _Sandboxing(Struct, frozen=True, kw_only=True):
     """The backends as tried, and the one that a run in this folder would take."""
 
     trials: tuple[Trial, ...]

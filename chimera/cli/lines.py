@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from chimera.cli.cells import fit, one_line, width
 from chimera.cli.terminal import Span
@@ -57,8 +58,7 @@ def local_time(text: str) -> str:
         return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """One step as the status line tells it."""
 
     number: int

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from chimera.cli.cells import escaped
 from chimera.errors import RecordError
@@ -25,8 +26,7 @@ _MOST_DAMAGE = 5
 _AHEAD = frozenset({"run_started", "message", "compaction"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedStep:
+class RecordedStep(Struct, frozen=True, kw_only=True):
     """A step with what it asked for and what came of it."""
 
     number: int
@@ -46,8 +46,7 @@ class RecordedStep:
     """`tool_finished` events, and `tool_started` ones that have none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRun:
+class RecordedRun(Struct, frozen=True, kw_only=True):
     """One run directory."""
 
     path: Path

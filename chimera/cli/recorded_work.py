@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from chimera.cli.recorded import RecordedRun
 from chimera.errors import RecordError
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 _MOST = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedWork:
+class RecordedWork(Struct, frozen=True, kw_only=True):
     """The work of a run with the snapshots that it lies in."""
 
     shadow: ShadowRepository

@@ -188,7 +188,7 @@ def _budgets(
     fractions: Sequence[float] | None,
 ) -> Iterator[ContextBudget]:
     """Every combination, over the shares that the run itself had."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from chimera.core.model import Window
     from chimera.replay import recorded_budget

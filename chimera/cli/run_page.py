@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from chimera.bench.row import Tokens
 from chimera.cli import lines
@@ -168,7 +169,7 @@ def _parts(step: RecordedStep) -> dict[str, int]:
 
 
 def _usage(fields: Fields) -> Usage:
-    known = {name: fields[name] for name in Usage.__slots__ if name in fields}
+    known = {name: fields[name] for name in Usage.__struct_fields__ if name in fields}
     return Usage(**known)
 
 

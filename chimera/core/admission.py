@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from chimera.core.ledger import FileRead
 from chimera.core.messages import Message, tool_result

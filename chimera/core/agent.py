@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from chimera import interruption, prompts
 from chimera.core.compaction import Compactor, compact
@@ -36,8 +38,7 @@ _INLINE_OUTPUT_BYTES = 16 * 1024
 _CUT = failed(prompts.CUT, digest="not run, the message was cut")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verify:
+class Verify(Struct, frozen=True, kw_only=True):
     """The user's check, which decides whether an answer counts."""
 
     command: str
@@ -45,8 +46,7 @@ class Verify:
     """Never raises for a command that fails or cannot be started."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Agent:
+class Agent(Struct, frozen=True, kw_only=True, dict=True):
     """A model, tools and a workspace, and the loop that brings them together. One run at a time."""
 
     model: Model

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.core.context_budget import (
     FILE_SHARE,
@@ -35,8 +37,7 @@ from chimera.core.restoration import (
 from chimera.core.tokens import TokenCounter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compaction:
+class Compaction(Struct, frozen=True, kw_only=True):
     """What came of one attempt. All sizes are estimates of the whole request, tools included."""
 
     history: History
@@ -126,8 +127,7 @@ def compact(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fit:
+class _Fit(Struct, frozen=True, kw_only=True):
     """What goes into the room, and what does not."""
 
     history: History

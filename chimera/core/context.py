@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.core.admission import admit, cut, cut_message
 from chimera.core.compaction import Compaction, Compactor, compact
@@ -44,8 +46,7 @@ _UNCOUNTED_SHARE = 0.05
 _FRAME_TOKENS = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(Struct, frozen=True, kw_only=True):
     """What the loop asks about the window. Stateless: all that changes is in the `RunState`."""
 
     counter: TokenCounter

@@ -14,8 +14,10 @@ All in tokens. Why these shares: a turn at its cap with plan, file and note (0.4
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from chimera.config import CompactionMode
 from chimera.core.model import Window
@@ -45,8 +47,7 @@ REFUSED_SHARE = 0.85
 Part = Literal["floor", "task", "pinned", "tail"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextBudget:
+class ContextBudget(Struct, frozen=True, kw_only=True):
     """How the window is spent."""
 
     window: Window
@@ -75,8 +76,7 @@ class ContextBudget:
         return replace(self, calibration=self.calibration.observe(estimate, reported))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(Struct, frozen=True, kw_only=True):
     """What is left under the trigger for turns, state and note. All sizes are estimates (uncalibrated).
 
     The trigger is divided by the calibration factor instead of multiplying every count by it: the comparisons are the
@@ -126,8 +126,7 @@ class Room:
         return _share(max(0, self.size), fraction)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortfall:
+class Shortfall(Struct, frozen=True, kw_only=True):
     """Why the request cannot fit, however the history is shrunk."""
 
     part: Part

@@ -6,13 +6,13 @@ masks whole turns. What is sent is `History.messages()`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.core.messages import Message, user
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(Struct, frozen=True, kw_only=True):
     """One assistant message and all that answers it: the unit that is kept, masked or removed."""
 
     assistant: Message
@@ -38,8 +38,7 @@ class Turn:
         return (self.assistant, *self.replies)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class History(Struct, frozen=True, kw_only=True):
     """Everything that is sent but the tools."""
 
     system: Message

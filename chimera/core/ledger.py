@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileRead:
+
+class FileRead(Struct, frozen=True, kw_only=True):
     """A range of a text file was shown to the model."""
 
     path: str
@@ -20,8 +21,7 @@ class FileRead:
     """Lines in the whole file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChanged:
+class FileChanged(Struct, frozen=True, kw_only=True):
     """A file was written by one of the file tools."""
 
     path: str
@@ -32,8 +32,7 @@ class FileChanged:
     created: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRun:
+class CommandRun(Struct, frozen=True, kw_only=True):
     """A shell command ended, or was ended."""
 
     command: str
@@ -59,8 +58,7 @@ def fact_of(fields: Mapping[str, Any]) -> Fact:
     return _KINDS[values.pop("kind")](**values)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class Verification(Struct, frozen=True, kw_only=True):
     """The last result of the user's `--verify` command."""
 
     command: str
@@ -68,8 +66,7 @@ class Verification:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeTotal:
+class ChangeTotal(Struct, frozen=True):
     """All changes of one file added up."""
 
     added: int = 0
@@ -78,8 +75,7 @@ class ChangeTotal:
     created: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CommandTotal:
+class CommandTotal(Struct, frozen=True):
     """All runs of one command: how often, and how the last one ended."""
 
     exit_code: int | None
@@ -87,8 +83,7 @@ class CommandTotal:
     times: int
 
 
-@dataclass(slots=True)
-class Ledger:
+class Ledger(Struct):
     """The facts of a run, added up per file and per command, newest last. Complete: nothing is ever dropped."""
 
     changed: dict[str, ChangeTotal] = field(default_factory=dict)

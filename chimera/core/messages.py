@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from chimera.core.ledger import FileRead
+from chimera.overriding import override
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True, kw_only=True):
     """One call the model asked for."""
 
     id: str
@@ -31,9 +33,8 @@ class ToolCall:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """One message of the conversation."""
+class Message(Struct, frozen=True, kw_only=True, eq=False):
+    """One message of the conversation. Messages are equal when the same is sent for them."""
 
     role: Role
     content: str = ""
@@ -41,16 +42,32 @@ class Message:
     """Only on assistant messages, in the order in which they are run."""
     tool_call_id: str | None = None
     """Only on tool messages: the call that this one answers."""
-    digest: str = field(default="", compare=False)
+    digest: str = ""
     """Only on tool messages: one factual line that may stand for the content. Never sent."""
-    kept: bool = field(default=False, compare=False)
+    kept: bool = False
     """Only on tool messages: the digest names a file with the whole output. Never sent."""
-    failed: bool = field(default=False, compare=False)
+    failed: bool = False
     """The call that a tool message answers did not do what it was to do; nothing came of an assistant message. Never sent."""
-    shows: tuple[FileRead, ...] = field(default=(), compare=False)
+    shows: tuple[FileRead, ...] = ()
     """Only on tool messages that are not cut: the file text that can be read here. Never sent."""
-    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    extra: Mapping[str, Any] = field(default_factory=dict)
     """Reasoning fields that belong to an assistant message and must go back with it, in the provider's own names."""
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and self._sent == other._sent and self.extra == other.extra
+
+    @override
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # what a Struct inherits would compare identities
+
+    @override
+    def __hash__(self) -> int:
+        return hash(self._sent)
+
+    @property
+    def _sent(self) -> tuple[object, ...]:
+        return (self.role, self.content, self.tool_calls, self.tool_call_id)
 
     def wire(self) -> dict[str, Any]:
         """The message in the OpenAI chat format, with its keys in a fixed order (prompt caches compare bytes)."""
@@ -100,8 +117,7 @@ def tool_result(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """Tokens of one model call or, added up, of a run."""
 
     input_tokens: int = 0

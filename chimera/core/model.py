@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 from chimera.core.messages import Message, Usage
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """One request to a model, exactly as it is meant to be sent."""
 
     messages: tuple[Message, ...]
@@ -23,12 +23,11 @@ class Request:
     """JSON schema to which the server should hold the reply, for a protocol whose calls travel as text."""
     max_tokens: int
     """Bound of the completion in tokens. An adapter may lower it to what the model can write at most."""
-    meanwhile: Callable[[], None] = field(default=lambda: None, compare=False)
+    meanwhile: Callable[[], None] = field(default=lambda: None)
     """Work that costs nobody time once the request is on its way. An adapter that can calls it then, any number of times."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
+class Completion(Struct, frozen=True, kw_only=True):
     """One whole reply. A stream that was cut before its finish reason never becomes one."""
 
     message: Message
@@ -40,8 +39,7 @@ class Completion:
     """Why the reply is not in the form that was asked for, as the model should read it. Set by a protocol, never by a model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class Window(Struct, frozen=True, kw_only=True):
     """How much one request may hold, prompt and completion together."""
 
     tokens: int

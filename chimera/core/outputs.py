@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from chimera.core.ledger import Fact
 from chimera.core.plan import Plan
@@ -11,8 +13,7 @@ from chimera.core.plan import Plan
 DIGEST_CHARACTERS = 240
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOutput:
+class ToolOutput(Struct, frozen=True, kw_only=True):
     """What one call came to."""
 
     text: str
@@ -37,7 +38,7 @@ class ToolOutput:
     """Whether `spool`, or the text where there is none, holds everything that there was."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", one_line(self.digest))
+        force_setattr(self, "digest", one_line(self.digest))
 
 
 def one_line(text: str, limit: int = DIGEST_CHARACTERS) -> str:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 TaskStatus = Literal["todo", "doing", "done", "dropped"]
 TASK_STATUSES: tuple[TaskStatus, ...] = get_args(TaskStatus)
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """One entry of the list."""
 
     title: str
     status: TaskStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """What the model set out to do. At most one task is `doing`."""
 
     text: str = ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 Verdict = Literal["progress", "nudge", "stop"]
 
@@ -14,8 +15,7 @@ STALE_NUDGE, STALE_STOP = 4, 8
 FAILING_NUDGE, FAILING_STOP = 6, 10
 
 
-@dataclass(slots=True)
-class Progress:
+class Progress(Struct):
     """What has been seen, and for how many steps nothing was new or nothing worked."""
 
     seen: set[int] = field(default_factory=set)

@@ -10,8 +10,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera import prompts
 from chimera.core.messages import Message, ToolCall, assistant, user
@@ -74,8 +76,7 @@ class ToolProtocol(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class NativeCalls:
+class NativeCalls(Struct, frozen=True):
     """The provider's own tool calls."""
 
     name: ProtocolName = "native"
@@ -102,8 +103,7 @@ class NativeCalls:
         return _called(completion, step, *written)
 
 
-@dataclass(frozen=True, slots=True)
-class JsonActions:
+class JsonActions(Struct, frozen=True):
     """Each reply is one JSON object `{"tool", "arguments"}`, to which the server holds the model where it can.
 
     Small models that never manage a native call do this well, since they cannot do anything else. A `thought` may stand

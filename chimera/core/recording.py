@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.core.context import Context
 from chimera.core.history import Turn
@@ -22,8 +24,7 @@ PRINTED = "[What it had printed until then: all of it is in {name}.]"
 NOT_RUN = "[The run was interrupted before this call began. It was not run.]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedStep:
+class RecordedStep(Struct, frozen=True, kw_only=True):
     """One completion and all that answered it."""
 
     completion: Completion
@@ -42,8 +43,7 @@ class RecordedStep:
     """Prompt tokens that the provider reported over our estimate at the time; None where it reported none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class Past(Struct, frozen=True, kw_only=True):
     """What a run goes on from."""
 
     steps: tuple[RecordedStep, ...]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.core.json_text import ends_in_the_middle, is_object
 from chimera.core.messages import Message, ToolCall, assistant
@@ -27,8 +29,7 @@ _WRITTEN: dict[Written, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(Struct, frozen=True, kw_only=True):
     """A completion, made legal."""
 
     message: Message

@@ -7,9 +7,10 @@ line, and every line of file, plan or command text in it carries a prefix (a lin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
+
+from msgspec import Struct
 
 from chimera.core.ledger import ChangeTotal, FileRead, Ledger, Verification
 from chimera.core.outputs import one_line
@@ -29,8 +30,7 @@ _WHOLE_LINES_SHARE = 0.4
 _MORE_CHANGES_TOKENS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditedFile:
+class EditedFile(Struct, frozen=True, kw_only=True):
     """The file being edited as it is on disk at this moment."""
 
     path: str
@@ -44,8 +44,7 @@ class EditedFile:
     sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(Struct, frozen=True, kw_only=True):
     """What the caller got from the stores and the disk for one compaction."""
 
     plan: Plan

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from chimera.core.context_budget import ContextBudget, floor_fields
 from chimera.core.history import History
@@ -47,8 +49,7 @@ class StopReason(StrEnum):
         return 130 if self is StopReason.INTERRUPTED else list(StopReason).index(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """An end, expected or not."""
 
     reason: StopReason
@@ -62,8 +63,7 @@ class Stop:
         return 143 if self.detail in {"SIGTERM", "SIGHUP"} else self.reason.exit_code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """What a run may use up. None: no limit."""
 
     max_steps: int = 50
@@ -94,8 +94,7 @@ class Limits:
         return None
 
 
-@dataclass(slots=True)
-class TightCompactions:
+class TightCompactions(Struct):
     """Compactions that landed between target and trigger, in a row."""
 
     count: int = 0
@@ -110,8 +109,7 @@ class TightCompactions:
         return self.count >= 3
 
 
-@dataclass(slots=True, kw_only=True)
-class RunState:
+class RunState(Struct, kw_only=True):
     """The one mutable object of a run."""
 
     history: History
@@ -154,8 +152,7 @@ class RunState:
     stop: Stop | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextSummary:
+class ContextSummary(Struct, frozen=True, kw_only=True):
     """How the window was spent. Sizes in tokens."""
 
     window: int
@@ -175,8 +172,7 @@ class ContextSummary:
     """Provider's count over our estimate, as last corrected."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileSummary:
+class FileSummary(Struct, frozen=True, kw_only=True):
     """A file that the run changed, against the snapshot from its start."""
 
     path: str
@@ -184,8 +180,7 @@ class FileSummary:
     removed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
+class RunResult(Struct, frozen=True, kw_only=True):
     """What a run came to. Fields of a run that never began are None."""
 
     stop_reason: StopReason

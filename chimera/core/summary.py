@@ -5,7 +5,8 @@ Whatever goes wrong with it, the note alone does: an empty, failed or overlong s
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from chimera import prompts
 from chimera.core.admission import cut
@@ -22,8 +23,7 @@ MIN_SUMMARY_TOKENS = 160
 """With less room than this, about 80 words, hardly a model keeps within it: nothing is asked and nothing paid."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summariser:
+class Summariser(Struct, frozen=True, kw_only=True):
     """Asks the run's own model for a summary; the request offers no tools and its cost counts."""
 
     model: Model

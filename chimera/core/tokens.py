@@ -12,9 +12,11 @@ import json
 import math
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.core.history import History, Turn
 from chimera.core.messages import Message, system, user
@@ -37,8 +39,7 @@ GROUP_SEPARATOR = "__"
 MARGIN = 1.02
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """How a provider's counts relate to our estimates."""
 
     factor: float = 1.0
@@ -67,8 +68,7 @@ class Calibration:
         return estimate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
+class Floor(Struct, frozen=True, kw_only=True):
     """What every request carries whatever the history: system message and tool schemas. Uncalibrated."""
 
     system: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from chimera.core.messages import Usage
 from chimera.core.model import Completion, OnText, Request, Window
@@ -24,8 +25,7 @@ TOTAL_TIMEOUT_S = 1800.0
 _MOST_CORRECTIONS = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """What came of a request instead of a reply."""
 
     fault: ProviderFault

@@ -6,8 +6,9 @@ import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from chimera.config import Config, state_dir
 from chimera.core.context_budget import UNKNOWN_WINDOW

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _FIELD = re.compile(rb"(?:data|event|id|retry)?:")
@@ -12,8 +13,7 @@ _ENOUGH_BYTES = 8
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerEvent:
+class ServerEvent(Struct, frozen=True, kw_only=True):
     """One event. Comments, which keep a connection alive, are none."""
 
     name: str = ""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
+
+from msgspec import Struct
 
 from chimera.core.json_text import parsed
 from chimera.errors import ContextOverflowError, ModelAuthError, ModelError, ToolsRefusedError
@@ -98,8 +99,7 @@ _GARBLED = r"got unexpected response from"
 _TRANSPORT_STATUS = {408, 409, 425, 429, 499}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderFault:
+class ProviderFault(Struct, frozen=True, kw_only=True):
     """What is known about a failed request."""
 
     text: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import http.client
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from chimera import __version__
 from chimera.core.model import Completion, OnText, Request, Window
@@ -125,8 +126,7 @@ class HttpAdapter(Adapter):
         return parts.completion()
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct):
     """An answer as it comes. Where its body breaks off it ends, and `fault` says why."""
 
     _response: http.client.HTTPResponse

@@ -9,9 +9,10 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from chimera.core.messages import Usage
 from chimera.core.model import Completion, OnText, Request, Window

@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.core.model import Completion, Model, OnText, Request, Window
 from chimera.errors import ConfigError, ModelError
@@ -52,8 +53,7 @@ INSTALL = (
 )
 
 
-@dataclass(slots=True, kw_only=True)
-class LlamaServer:
+class LlamaServer(Struct, kw_only=True):
     """A running server. `api_base` ends in /v1; `name` is what its model is called."""
 
     name: str

@@ -10,9 +10,10 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from chimera.errors import ConfigError
 from chimera.extras import install_command
@@ -26,8 +27,7 @@ _CHUNK_BYTES = 1 << 22
 _ENDING = ".gguf"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownModel:
+class KnownModel(Struct, frozen=True, kw_only=True):
     """A model file that can be fetched. Its hash is that of its publisher's own file."""
 
     repository: str
@@ -76,8 +76,7 @@ def writes_calls(file: Path) -> bool:
     return file.name in {known.file for known in KNOWN_MODELS.values()}
 
 
-@dataclass(frozen=True, slots=True)
-class LocalModels:
+class LocalModels(Struct, frozen=True):
     """The names that were given to model files. Kept in one JSON file in the state directory."""
 
     state_dir: Path

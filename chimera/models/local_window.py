@@ -9,9 +9,10 @@ import http.client
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from chimera.core.json_text import parsed
 from chimera.core.model import Window
@@ -27,8 +28,7 @@ _MOST_TOKENS = 10**12
 _WINDOW_KEYS = ("loaded_context_length", "max_model_len", "n_ctx", "context_length", "max_context_length")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalServer:
+class LocalServer(Struct, frozen=True, kw_only=True):
     """A kind of server that people run on their own machine."""
 
     kind: str

@@ -6,8 +6,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from chimera.errors import ConfigError
 
@@ -23,8 +24,7 @@ _OURS = {
 """What chimera sets itself, with the option that sets it, if there is one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
+class _Kind(Struct, frozen=True, kw_only=True):
     """A kind of value."""
 
     words: str

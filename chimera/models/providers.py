@@ -7,13 +7,13 @@ the same request to the same place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
+
+class Provider(Struct, frozen=True, kw_only=True):
     """One provider by its litellm prefix."""
 
     prefix: str

@@ -9,10 +9,11 @@ import importlib.util
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from chimera.core.messages import Usage
 
@@ -28,8 +29,7 @@ _CHAT_MODES = {"chat", "responses", "completion", None}
 _ALIASES = {"ollama_chat": "ollama", "bedrock": "bedrock_converse"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFacts:
+class ModelFacts(Struct, frozen=True, kw_only=True):
     """One entry of the map. Prices are US dollars per token."""
 
     provider: str

@@ -32,7 +32,6 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -46,7 +45,7 @@ _REPLY_KEYS = (
     "error", "message", "limit", "retry_after_s", "repeat",
 )  # fmt: skip
 _CALL_KEYS = ("name", "arguments", "id")
-_USAGE_KEYS = tuple(field.name for field in fields(Usage))
+_USAGE_KEYS = Usage.__struct_fields__
 
 
 def load_script(path: Path | str) -> ScriptedModel:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.core.messages import ToolCall, Usage, assistant
 from chimera.core.model import Completion, FinishReason, OnText, Request, Window
@@ -16,8 +18,7 @@ from chimera.errors import ContextOverflowError, ModelAuthError, ModelError, Too
 ErrorKind = Literal["overflow", "tools", "auth", "throttle", "server"]
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptedCall:
+class ScriptedCall(Struct, frozen=True):
     """One tool call of a reply."""
 
     name: str
@@ -27,8 +28,7 @@ class ScriptedCall:
     """None: an id that is unique over the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptedError:
+class ScriptedError(Struct, frozen=True):
     """An error in place of a reply."""
 
     kind: ErrorKind
@@ -39,8 +39,7 @@ class ScriptedError:
     """Only of throttle and server."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(Struct, frozen=True, kw_only=True):
     """One entry of a script."""
 
     text: str = ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from chimera.core.messages import ToolCall, Usage, assistant
 from chimera.core.model import Completion, FinishReason, OnText
@@ -43,15 +45,13 @@ def finish_reason(name: str) -> FinishReason:
     return _FINISH_REASONS.get(name.lower(), "stop")
 
 
-@dataclass(slots=True)
-class _CallParts:
+class _CallParts(Struct):
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ReplyParts:
+class ReplyParts(Struct):
     """Grows by one chunk at a time; whole only once a finish reason came."""
 
     on_text: OnText

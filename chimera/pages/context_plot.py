@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.pages.document import PALETTE, PLOT_STYLE, plain
 from chimera.pages.plots import COLOURS, legend, short_size, svg, ticks
@@ -25,8 +27,7 @@ a.mark{cursor:pointer}a.mark:focus-visible .column,a.mark:hover .column{stroke:v
 """Rules that a page with such a plot needs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Column(Struct, frozen=True, kw_only=True):
     """One request."""
 
     name: str
@@ -45,8 +46,7 @@ class Column:
     """Id of the place in the page that tells more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """What the columns are measured against, in tokens."""
 
     trigger: int

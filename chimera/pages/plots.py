@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, floor, log2, log10
+
+from msgspec import Struct
 
 from chimera.pages.document import plain
 
@@ -22,8 +23,7 @@ COLOURS = 6
 """Classes `s0`, `s1`, ... that a page must give colours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Mark(Struct, frozen=True, kw_only=True):
     """One point of a line."""
 
     x: int
@@ -34,16 +34,14 @@ class Mark:
     high: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """A series of marks by x."""
 
     label: str
     marks: tuple[Mark, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class Bar(Struct, frozen=True, kw_only=True):
     """A bar of parts that add up."""
 
     label: str

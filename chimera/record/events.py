@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
+
+from msgspec import Struct
 
 EventType = Literal[
     "run_started",
@@ -34,8 +35,7 @@ DURABLE_SOON: frozenset[EventType] = frozenset({"run_started", "tool_finished"})
 NOT_RECORDED: frozenset[EventType] = frozenset({"text", "progress"})
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One event. `fields` holds JSON values only."""
 
     type: EventType

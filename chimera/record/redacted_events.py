@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from chimera.core.state import RunResult
 from chimera.record.events import Emit, Event

@@ -10,11 +10,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from chimera import interruption
 from chimera.errors import RecordError
@@ -231,8 +232,7 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
     return iter(read_record(path).events)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """What can be read of `events.jsonl`."""
 
     events: tuple[dict[str, Any], ...]

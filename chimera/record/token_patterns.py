@@ -10,16 +10,16 @@ import bisect
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 # The edge of a word, also behind an escape of JSON, whose letter belongs to no word.
 _EDGE = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))"
 _NUMBER_WITHIN = r"(?=[A-Za-z._~+/=%!*-]{0,300}[0-9=])"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenPattern:
+class TokenPattern(Struct, frozen=True, kw_only=True):
     """One kind of secret."""
 
     name: str

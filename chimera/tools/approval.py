@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from chimera.config import Mode
 from chimera.errors import ToolError
@@ -14,8 +15,7 @@ from chimera.workspace.paths import Workspace
 from chimera.workspace.secret_files import is_secret_file
 
 
-@dataclass(frozen=True, slots=True)
-class Denial:
+class Denial(Struct, frozen=True):
     """A no with a reason. It is false, like any no."""
 
     reason: str

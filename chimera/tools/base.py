@@ -9,8 +9,9 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from chimera.core.outputs import ToolOutput
 from chimera.errors import ToolError
@@ -29,8 +30,7 @@ Check = Callable[[dict[str, Any]], dict[str, Any]]
 """Returns the arguments as the tool takes them; raises `ToolError` with what is wrong with them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(Struct, frozen=True, kw_only=True):
     """A tool as advertised and as run. Made by a factory over the workspace."""
 
     name: str

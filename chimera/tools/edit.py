@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, NotRequired, TypedDict
+
+from msgspec import Struct, field
 
 from chimera.core.ledger import FileChanged
 from chimera.errors import ToolError
@@ -75,8 +76,7 @@ def edit_file_tool(workspace: Workspace, known: KnownFiles) -> Tool:
     )
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     """A file while edits are applied to it."""
 
     file: TextFile

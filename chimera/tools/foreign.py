@@ -10,10 +10,11 @@ import math
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct, field
 
 from chimera.core.tokens import GROUP_SEPARATOR
 from chimera.errors import ConfigError, ToolError
@@ -38,8 +39,7 @@ _PROSE = ("description", "title", "$comment")
 _MATCHING = ("pattern", "patternProperties", "unevaluatedProperties")
 
 
-@dataclass(slots=True, kw_only=True)
-class Deadline:
+class Deadline(Struct, kw_only=True):
     """When the time of the run is up, for calls that wait for somebody else."""
 
     ends_at: float = math.inf
@@ -58,8 +58,7 @@ class Deadline:
         return min(most_s, left_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class Imported(Struct, frozen=True, kw_only=True):
     """Tools from elsewhere, and what a run should know about them."""
 
     tools: tuple[Tool, ...] = ()
@@ -151,8 +150,7 @@ class _TooManyStepsError(Exception):
     """A schema leads on and on."""
 
 
-@dataclass(slots=True)
-class _Steps:
+class _Steps(Struct):
     """Counts the rules that are applied to the arguments of one call."""
 
     taken: int = 0

@@ -7,7 +7,8 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from chimera.tools.wording import numbered, one_line
 
@@ -19,8 +20,7 @@ _NEAR_LINES = 10
 _NEAR_PLACES = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(Struct, frozen=True, kw_only=True):
     """A span of the text and what to put there."""
 
     start: int
@@ -30,8 +30,7 @@ class Match:
     """How it was found, for the model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoMatch:
+class NoMatch(Struct, frozen=True, kw_only=True):
     """Why the whitespace-tolerant search gave nothing; empty if it simply found nothing."""
 
     reason: str = ""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import Struct
 
 from chimera.errors import ConfigError
 from chimera.home import expanded
@@ -29,8 +30,7 @@ _AUTHENTICATION = frozenset({"authorization", "proxy-authorization"})
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(Struct, frozen=True, kw_only=True):
     """A server that is a program, spoken to over its standard input and output."""
 
     command: str
@@ -41,8 +41,7 @@ class Program:
     cwd: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True, kw_only=True):
     """A server behind an address."""
 
     url: str
@@ -53,8 +52,7 @@ class Endpoint:
         return urlsplit(self.url).netloc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerEntry:
+class ServerEntry(Struct, frozen=True, kw_only=True):
     """One server of the file."""
 
     name: str
@@ -161,8 +159,7 @@ def _endpoint(fields: _Fields) -> Endpoint:
     return Endpoint(url=url, headers=fields.mapping("headers"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
+class _Fields(Struct, frozen=True):
     """The values of one server, read with their types checked."""
 
     values: Mapping[str, Any]

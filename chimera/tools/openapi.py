@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from chimera.core.outputs import ToolOutput
 from chimera.errors import ConfigError
@@ -43,8 +44,7 @@ _MOST_VALUES = 3_000_000
 """Of a YAML file. The descriptions of the largest public services have less than half of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
+class Description(Struct, frozen=True, kw_only=True):
     """What the user says about a service."""
 
     file: Path

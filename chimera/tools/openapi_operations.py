@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from chimera.errors import ConfigError
 from chimera.tools.openapi_schema import Schemas
@@ -33,8 +34,7 @@ _NO_PATH = ("?", "#", "\\")
 _DOTS = frozenset({".", ".."})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(Struct, frozen=True, kw_only=True):
     """One parameter and how its value is written."""
 
     argument: str
@@ -48,8 +48,7 @@ class Parameter:
     """The value is written as JSON text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemeUse:
+class SchemeUse(Struct, frozen=True, kw_only=True):
     """How the service wants to be shown a key."""
 
     place: Literal["header", "query"] = "header"
@@ -59,8 +58,7 @@ class SchemeUse:
     """The key is `user:password`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Struct, frozen=True, kw_only=True):
     """One thing the service does."""
 
     name: str

@@ -9,10 +9,11 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from threading import Timer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
+
+from msgspec import Struct, field
 
 from chimera import __version__
 from chimera.core.outputs import ToolOutput
@@ -42,8 +43,7 @@ _CHARSETS = re.compile(
 _SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
-@dataclass(slots=True, kw_only=True)
-class Service:
+class Service(Struct, kw_only=True):
     """A service that speaks HTTP, its address and the key that it is shown."""
 
     base_url: str
@@ -51,10 +51,10 @@ class Service:
     key: str | None = None
     timeout_s: float = TIMEOUT_S
     deadline: Deadline = field(default_factory=Deadline)
-    _client: httpx.Client | None = field(default=None, init=False)
-    _socket: socket.socket | None = field(default=None, init=False)
+    _client: httpx.Client | None = None
+    _socket: socket.socket | None = None
     """Of the connection made last."""
-    _ends_at: float = field(default=0.0, init=False)
+    _ends_at: float = 0.0
     """When the time of the newest call is up."""
 
     def call(self, name: str, operation: Operation, arguments: Mapping[str, Any]) -> ToolOutput:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from chimera.core.ledger import CommandRun, Fact
 from chimera.core.outputs import ToolOutput

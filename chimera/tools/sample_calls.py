@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -25,8 +26,7 @@ _NAMES = ("unexpected", "title", "default", "example", "description", "x")
 _KINDS = ("string", "integer", "number", "boolean", "array", "object")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """What two schemas think of the same calls."""
 
     calls: int = 0

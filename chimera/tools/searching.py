@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
+
+from msgspec import Struct
 
 from chimera.workspace.paths import Place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(Struct, frozen=True, kw_only=True):
     """What is looked for. An empty pattern lists files; an empty glob takes all."""
 
     pattern: str
@@ -31,8 +31,7 @@ class Query:
         return [self.glob, f"{sign}/{self.place.name.removeprefix('./')}/{inner}"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(Struct, frozen=True, kw_only=True):
     """One line that matches."""
 
     name: str

@@ -7,10 +7,11 @@ import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from typing import TextIO
+
+from msgspec import Struct
 
 from chimera.errors import ConfigError
 from chimera.tools.mcp_file import Program
@@ -65,8 +66,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(server, 0)[1]) & 255)
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerProgram:
+class ServerProgram(Struct, frozen=True, kw_only=True):
     """A program ready to be started."""
 
     executable: Path

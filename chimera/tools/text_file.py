@@ -6,10 +6,11 @@ import codecs
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Self
+
+from msgspec import Struct
 
 from chimera.errors import ToolError
 
@@ -26,8 +27,7 @@ _WIDE_BOMS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextFile:
+class TextFile(Struct, frozen=True, kw_only=True, dict=True):
     """Text as stored and as shown. Bytes that are not UTF-8 are lone surrogates in both and come back as they were.
 
     In the shown text every line end is a line feed. A lone carriage return is a line end only in a file without

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.attribution import PathChange, Picture, ends_in_a_call, path_changes, read_marks, start_of
 from chimera.errors import RecordError
@@ -34,8 +36,7 @@ from chimera.workspace.placing import remove_left_overs
 Fields = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class Left(Struct, frozen=True, kw_only=True):
     """A path that was left alone."""
 
     path: str
@@ -44,8 +45,7 @@ class Left:
     """Where the version lies that was not put back; None where there was none, or it was not recorded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """What undo or redo did. Paths as people read them, relative to the workspace."""
 
     run_id: str
@@ -129,8 +129,7 @@ def _ended(begin: Fields, end: Fields) -> Fields:
     return {**begin, "after_tree": end["tree"], "after_annex": end["annex"], "ended": True}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Desk:
+class _Desk(Struct, frozen=True, kw_only=True):
     """A run with its workspace locked and its record open."""
 
     root: Path

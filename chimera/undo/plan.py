@@ -6,10 +6,12 @@ import errno
 import os
 from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from chimera.attribution import PathChange, Picture, entry_of
 from chimera.undo.reasons import OCCUPIED, can_be_forced, fault_reason, reason_to_leave
@@ -23,8 +25,7 @@ Done = Literal["restored", "recreated", "removed"]
 _OPEN = 0o700
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class Action(Struct, frozen=True, kw_only=True):
     """One path that is to become something else."""
 
     path: bytes
@@ -42,8 +43,7 @@ class Action:
         return "recreated" if self.now is None else "restored"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """One path that is left alone."""
 
     path: bytes
@@ -52,8 +52,7 @@ class Refusal:
     """What undo would have put there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """What is to be done and what is not."""
 
     actions: tuple[Action, ...]
@@ -134,8 +133,7 @@ class Shelf:
         return None
 
 
-@dataclass(slots=True, kw_only=True)
-class PuttingBack:
+class PuttingBack(Struct, kw_only=True):
     """Carries out a plan."""
 
     root: Path

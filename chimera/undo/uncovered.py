@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.workspace.candidates import ANYTHING, shown_name
 
@@ -35,8 +36,7 @@ _WHY = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Uncovered:
+class Uncovered(Struct, frozen=True, kw_only=True):
     """A file, or a folder as a whole."""
 
     path: str

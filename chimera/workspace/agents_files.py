@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.errors import ToolError
 from chimera.workspace.files import fault_text, open_folder, read_regular_file, real_path
@@ -16,8 +17,7 @@ NAME = "AGENTS.md"
 _MOST_BYTES = 256_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentsFile:
+class AgentsFile(Struct, frozen=True, kw_only=True):
     """One of the files."""
 
     name: str

@@ -8,8 +8,9 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from chimera.errors import WorkspaceError
 
@@ -22,8 +23,7 @@ def git_mode(bits: int) -> str:
     return PROGRAM if bits & 0o100 else FILE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Annex:
+class Annex(Struct, frozen=True, kw_only=True):
     """Goes with one tree. Paths are relative to the workspace, bytes as the file system has them."""
 
     usual: Mapping[str, int] = field(default_factory=lambda: {FILE: 0o644, PROGRAM: 0o755})

@@ -6,8 +6,10 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
@@ -24,8 +26,7 @@ ANYTHING = b"/"
 _MAX_NESTED = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidates:
+class Candidates(Struct, frozen=True, kw_only=True):
     """The files to record and those that cannot be."""
 
     files: Mapping[bytes, Stamp]
@@ -114,8 +115,7 @@ def shown_name(path: bytes) -> str:
     return path.decode("utf-8", "backslashreplace")
 
 
-@dataclass(slots=True, kw_only=True)
-class _Listing:
+class _Listing(Struct, kw_only=True):
     """Collects the names of one workspace, checkout by checkout."""
 
     git: GitProgram

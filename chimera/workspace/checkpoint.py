@@ -11,8 +11,9 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
@@ -38,8 +39,7 @@ _ATTRIBUTES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """The state of the workspace at one moment."""
 
     tree: str
@@ -56,8 +56,7 @@ class Snapshot:
     """By the rules of the run's first snapshot this one would have been too large, so the rules of now were obeyed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
+class FileChange(Struct, frozen=True, kw_only=True):
     """A file that differs between two snapshots. A rename is one file removed and one added."""
 
     path: str

@@ -14,9 +14,10 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
+
+from msgspec import Struct, field
 
 from chimera.errors import SandboxUnavailableError, ToolError
 from chimera.workspace import process_table
@@ -68,8 +69,7 @@ _GRACE_S = 0.2
 _SYSTEM_FOLDER = Path("/etc")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(Struct, frozen=True, kw_only=True):
     """What came of trying to get out of one backend."""
 
     backend: SandboxBackend

@@ -6,14 +6,14 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _MAX_EMPTY = 10_000
 """Folders below an empty-looking one that are looked at before it counts as not empty."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderScan:
+class FolderScan(Struct, frozen=True, kw_only=True):
     """The folders of a workspace that hold recorded files or nothing at all. Paths relative to the workspace."""
 
     modes: Mapping[bytes, int]

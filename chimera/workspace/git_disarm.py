@@ -14,8 +14,9 @@ import shutil
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
@@ -52,8 +53,7 @@ _HELPER = re.compile(r"\s*(-|[A-Za-z0-9+.-]*::)")
 _FRESH = "[core]\n\trepositoryformatversion = 0\n"
 
 
-@dataclass(slots=True)
-class Disarming:
+class Disarming(Struct):
     """Makes the repositories of one workspace harmless that commands made.
 
     Args:

@@ -7,9 +7,10 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from chimera.workspace.clock import surely_past
 from chimera.workspace.files import is_file, is_folder, real_path
@@ -27,8 +28,7 @@ _PATH_SETTING = re.compile(r"^\s*(path|hookspath)\s*=\s*\"?([^\"\n;#]+)", re.MUL
 _WORKTREE_SETTING = re.compile(r"^\s*worktree\s*=\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitFolders:
+class GitFolders(Struct, frozen=True, kw_only=True):
     """The folders in which git keeps the state of one checkout. Real paths."""
 
     own: Path
@@ -126,8 +126,7 @@ FolderState: TypeAlias = tuple[int, int, int]
 """Device, inode and time of the last change, which nobody can set; 0 where the clock may not tell the next one."""
 
 
-@dataclass(slots=True, frozen=True)
-class _Folder:
+class _Folder(Struct, frozen=True):
     """A folder as it was when its entries were read."""
 
     state: FolderState
@@ -136,8 +135,7 @@ class _Folder:
     """Git's entry in it, or the folder itself where it is a repository without a checkout."""
 
 
-@dataclass(slots=True)
-class CheckoutWatch:
+class CheckoutWatch(Struct):
     """Finds the repositories at and below a folder, as often as asked. Follows no links.
 
     The first look reads every folder, later ones only those that were changed since: a look costs one `lstat` a folder.

@@ -13,9 +13,10 @@ import shutil
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 from chimera import interruption
 from chimera.workspace.files import is_file, is_folder, open_to_owner
@@ -49,8 +50,7 @@ Identity = tuple[int, int, int]
 Access = Literal["write", "read"]
 
 
-@dataclass(slots=True)
-class _Plan:
+class _Plan(Struct):
     """What is to be mounted on itself, and what has to be made for it."""
 
     root: Path

@@ -8,9 +8,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.errors import WorkspaceError
 from chimera.workspace.programs import DEFAULT_PATH, find_program, trusted_entries
@@ -41,8 +43,7 @@ class GitError(WorkspaceError):
     """git failed, took too long or listed too much."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitProgram:
+class GitProgram(Struct, frozen=True, kw_only=True):
     """A git executable with the only environment it is ever given."""
 
     path: Path

@@ -6,8 +6,9 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.workspace.files import is_folder
 from chimera.workspace.git_folders import CheckoutWatch, folders_of, inode_of, named_in_settings
@@ -45,8 +46,7 @@ _MOST_FILES = 500
 _MOST_HASHED_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(Struct, frozen=True):
     """A file as it was last seen. The hash is looked at only where something else differs."""
 
     stat: tuple[int, ...]

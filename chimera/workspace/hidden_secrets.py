@@ -10,8 +10,10 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from chimera.errors import WorkspaceError
 from chimera.workspace.candidates import users_rules
@@ -45,8 +47,7 @@ _SETTINGS_BYTES = 1 << 20
 _CREDENTIALS = re.compile(rb"://[^/\s\"]*@|extraheader|passw|token|secret", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HiddenSecrets:
+class HiddenSecrets(Struct, frozen=True, kw_only=True):
     """Files to hide, as real paths in order, and why there may be more."""
 
     files: tuple[Path, ...]
@@ -154,8 +155,7 @@ def about_secrets(sandbox: Sandbox, root: Path, *, shown: bool) -> str:
     return f"Hidden from commands, because they hold secrets: {named}. --allow-secret-files shows them."
 
 
-@dataclass(slots=True, kw_only=True)
-class _Scan:
+class _Scan(Struct, kw_only=True):
     """A walk below a folder that follows no links to folders."""
 
     root: Path

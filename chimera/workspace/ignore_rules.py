@@ -11,8 +11,9 @@ import secrets
 import stat
 from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from chimera.errors import WorkspaceError
 
@@ -22,8 +23,7 @@ _MAX_BYTES = 1024**2
 """Of one file with rules; what is longer is not looked into."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IgnoreRules:
+class IgnoreRules(Struct, frozen=True, kw_only=True):
     """The rules of a workspace, checkout by checkout."""
 
     checkouts: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)

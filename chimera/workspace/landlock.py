@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.workspace.limits import limit_words
 from chimera.workspace.seccomp import system_call_filter
@@ -38,8 +39,7 @@ _ALWAYS_MISSING = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LandlockPlan:
+class LandlockPlan(Struct, frozen=True, kw_only=True):
     """How commands are confined by Landlock, and what that cannot promise."""
 
     prefix: tuple[str, ...]

@@ -11,8 +11,9 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.errors import RecordError, WorkspaceError, WorkspaceLockedError
 
@@ -78,8 +79,7 @@ def _open(locks: Path, name: str, stack: ExitStack) -> int:
     return descriptor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Holder:
+class _Holder(Struct, frozen=True, kw_only=True):
     """What a run has written into the lock file of its workspace."""
 
     pid: int

@@ -11,8 +11,9 @@ import pwd
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.workspace.environment import TOOLCHAIN_HOMES
 from chimera.workspace.files import is_file, is_folder, real_path
@@ -43,8 +44,7 @@ _TOOLCHAINS = (
 _TOOLCHAIN_SECRETS = ("credentials", "credentials.toml", "auth.json", ".npmrc")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mounts:
+class Mounts(Struct, frozen=True, kw_only=True):
     """Arguments for bwrap that follow `--ro-bind / /`, and what they cannot promise."""
 
     arguments: tuple[str, ...]

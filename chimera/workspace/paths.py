@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.errors import ToolError, WorkspaceError
 from chimera.workspace.files import (
@@ -35,8 +36,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _KERNEL_FOLDERS = (Path("/proc"), Path("/sys"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """A file or folder the model named, resolved. It need not exist."""
 
     path: Path
@@ -45,8 +45,7 @@ class Place:
     """What to call it: relative to the workspace with `/`, `.` for the workspace itself, or `@run/...`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workspace:
+class Workspace(Struct, frozen=True, kw_only=True):
     """The one folder of a run, and the run's own record as far as the model may read it."""
 
     root: Path

@@ -12,9 +12,10 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
+
+from msgspec import Struct
 
 from chimera.workspace.candidates import omission
 from chimera.workspace.files import copy_status, open_folder
@@ -24,8 +25,7 @@ Kind = Literal["file", "link", "folder", "other"]
 _TEMPORARY = re.compile(rb"\.chimera-[0-9a-f]{16}\.tmp")
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """What lies at a path. None stands for nothing."""
 
     kind: Kind

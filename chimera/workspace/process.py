@@ -13,9 +13,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from chimera.errors import ToolError
 from chimera.workspace import process_table
@@ -37,8 +38,7 @@ _ARGUMENT_BYTES = 100_000
 _READ_SCRIPT = "IFS= read -r -d '' <&{fd}; exec {fd}<&-; eval \"$REPLY\""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResult:
+class CommandResult(Struct, frozen=True, kw_only=True):
     """How a command ended and what it printed, standard output and error in the order of writing."""
 
     exit_code: int | None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.config import process_environment
 from chimera.errors import WorkspaceError
@@ -21,8 +22,7 @@ _MOST_BYTES = 1 << 24
 """Of a file with references: as many as the largest known repositories have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
+class Repository(Struct, frozen=True, kw_only=True):
     """A checkout: an ordinary one, a linked worktree or a submodule."""
 
     root: Path

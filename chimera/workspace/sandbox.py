@@ -8,9 +8,11 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from chimera.config import SandboxLevel
 from chimera.errors import SandboxUnavailableError
@@ -35,8 +37,7 @@ _PROBE_TIMEOUT_S = 20.0
 _NAMED_FILES = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confined:
+class Confined(Struct, frozen=True, kw_only=True):
     """A command as it is to be started."""
 
     arguments: list[str]
@@ -44,8 +45,7 @@ class Confined:
     """The process must inherit these, or the command does not run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True, kw_only=True):
     """How commands are confined in this run."""
 
     level: SandboxLevel
@@ -159,8 +159,7 @@ class Sandbox:
         return replace(self, prefix=(*self.prefix, f"tmp={folder}"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Variant:
+class _Variant(Struct, frozen=True, kw_only=True):
     """Arguments of bwrap that not every machine grants, and what is lost without them."""
 
     filtered: bool = True
@@ -238,8 +237,7 @@ def open_sandbox(
     return Sandbox(level=level, backend="none", missing=(f"commands run unconfined: {reason}",))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wish:
+class _Wish(Struct, frozen=True, kw_only=True):
     """What `open_sandbox` was asked for."""
 
     level: SandboxLevel

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.workspace.git_folders import GOVERNING
 from chimera.workspace.mounts import homes_of, toolchain_secrets, toolchains
@@ -51,8 +52,7 @@ _MISSING = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeatbeltPlan:
+class SeatbeltPlan(Struct, frozen=True, kw_only=True):
     """How commands are confined by Seatbelt, and what that cannot promise."""
 
     profile: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 Sockets = Literal["usual", "none"]
 """`usual`: local, IPv4, IPv6, and netlink to ask for routes. `none`: only pairs that are connected from birth."""
@@ -27,8 +28,7 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK, _NETLINK_ROUTE = 1, 2, 10, 16, 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Machine:
+class _Machine(Struct, frozen=True, kw_only=True):
     architecture: int
     """AUDIT_ARCH_* of linux/audit.h."""
     column: int

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from chimera.workspace.clock import surely_past
 from chimera.workspace.git_folders import CheckoutWatch, FolderState, git_folders
@@ -19,8 +20,7 @@ _FOLDERS = 20_000
 _GONE: Stamp = (0, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(Struct, frozen=True, kw_only=True):
     """The folders of a workspace at one moment, and the indexes of its repositories, which name files as well."""
 
     taken_ns: int
@@ -32,8 +32,7 @@ class Look:
     indexes: Mapping[str, Stamp]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _Seen(Struct, frozen=True, kw_only=True):
     """What a snapshot saw: as long as all of it is the same, so is the snapshot."""
 
     look: Look

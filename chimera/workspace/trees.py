@@ -8,8 +8,9 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from chimera.errors import WorkspaceError
 from chimera.workspace.annex import Annex, load_annex
@@ -21,8 +22,7 @@ _BATCH = 16
 """Contents asked for at once. Each has at most 10 MiB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A file or link in a tree."""
 
     mode: str
@@ -30,8 +30,7 @@ class Entry:
     oid: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trees:
+class Trees(Struct, frozen=True, kw_only=True):
     """The trees in a git directory of our own. Paths are bytes, relative to the workspace.
 
     Raises:

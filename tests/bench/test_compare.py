@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from chimera.bench.aggregate import Aggregate, FinishedJob, by_suite, by_window
 from chimera.bench.compare import Comparison, compare, contenders

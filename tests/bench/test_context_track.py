@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from chimera.bench.arms import arms
 from chimera.bench.context_bars import bars as context_bars

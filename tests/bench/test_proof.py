@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from chimera.bench.generators.catalogue import CHECKED_IN_SEED, GENERATORS
 from chimera.bench.generators.instance import RELEASE_SEEDS

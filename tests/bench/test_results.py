@@ -7,11 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from chimera.bench.agents import BenchAgent, Desk, NoOp, Oracle, Work
 from chimera.bench.job import Arm, Job, Redo

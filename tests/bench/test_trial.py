@@ -4,11 +4,12 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from chimera.bench import generators
 from chimera.bench.agents import Chimera, Desk, NoOp, Oracle, Work

@@ -6,9 +6,11 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from chimera.config import CompactionMode
 from chimera.core.agent import Agent

@@ -375,7 +375,7 @@ def test_a_bug_in_a_tool_surfaces(bench: Bench) -> None:
     def broken(**arguments: Any) -> Any:
         raise RuntimeError("our bug")
 
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     bench.tools = (replace(bench.tools[0], run=broken), *bench.tools[1:])
     with pytest.raises(RuntimeError, match="our bug"):

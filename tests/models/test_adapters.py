@@ -3,11 +3,11 @@
 import gzip
 import json
 import zlib
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from chimera.core.messages import ToolCall, Usage, assistant, tool_result
 from chimera.core.model import Request

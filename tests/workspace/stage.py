@@ -12,12 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import pytest
 
 User = Literal["root", "nobody"]
 Backend = Literal["bwrap", "landlock"]
 CANARY = "canary-5f2a90c7"
 _REPOSITORY = Path(__file__).parents[2]
+# For a Python of the system, where the one that runs the tests is not the user's to run.
+_PACKAGES = Path(msgspec.__file__).parents[1]
 _NOBODY = 65534
 _PROLOGUE = """
 import os, subprocess, sys, time
@@ -90,7 +93,7 @@ class Stage:
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": str(self.home),
             "TMPDIR": str(self.spool),
-            "PYTHONPATH": str(_REPOSITORY),
+            "PYTHONPATH": os.pathsep.join(map(str, (_REPOSITORY, _PACKAGES))),
             "PYTHONDONTWRITEBYTECODE": "1",
             "SECRET_API_KEY": CANARY,
         }

@@ -6,9 +6,10 @@ import json
 import random
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from chimera.bench.generators.keep_apart import KEEP_APART
 from chimera.bench.grading_script import grading_script
@@ -20,8 +21,7 @@ RELEASE_SEEDS = 1000
 """Seeds from here on draw from the template families that are held out: look at them for a release only."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class Fact(Struct, frozen=True, kw_only=True):
     """Something that is said once or seldom and needed, to the letter, much later."""
 
     label: str
@@ -34,8 +34,7 @@ class Fact:
         return f"{self.label}: {self.value}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
+class Instance(Struct, frozen=True, kw_only=True):
     """A task made from a seed: what the agent sees, what it does not, and what can be said about its window."""
 
     name: str
@@ -65,7 +64,7 @@ class Instance:
     """Sentences of the instruction that must be in every request."""
     extra_tools: int = 0
     """Tools registered beside the usual ones, which the task does not need."""
-    past: tuple[PastStep, ...] = field(default=(), repr=False)
+    past: tuple[PastStep, ...] = ()
     """What was done before, in a run that is taken up again."""
 
     def write(self, folder: Path) -> None:

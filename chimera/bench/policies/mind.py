@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from chimera.bench.policies.view import Call, Exchange, View
 
@@ -33,8 +34,7 @@ class LookFirst(Exception):  # noqa: N818  (no error: the way out of a program t
         self.calls = calls
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mind:
+class Mind(Struct, frozen=True, kw_only=True):
     """The traits of a policy."""
 
     name: str

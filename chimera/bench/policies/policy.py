@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from chimera.bench.policies.catalogue import program_of
 from chimera.bench.policies.mind import MINDS, LookFirst, Mind, chance
@@ -84,8 +85,7 @@ def _fumbled(calls: list[ToolCall], view: View) -> list[ToolCall]:
     return calls if mistake.name in {"edit_file", "write_file"} and mistake is mistakes[2] else [mistake]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyModel:
+class PolicyModel(Struct, frozen=True, kw_only=True):
     """A policy behind the protocol of a model. It keeps nothing between two calls."""
 
     policy: str

@@ -6,8 +6,9 @@ import functools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from chimera.core.messages import Message
 from chimera.core.restoration import FRAME_OPEN
@@ -28,8 +29,7 @@ _PARTIAL = re.compile(r"(?:in full|its beginning): @run/|^\[\d+ lines of output 
 _REFUSED = ("Nothing was changed", "was not replaced", "There is no", "failed:")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A call that a policy makes or sees."""
 
     name: str
@@ -40,8 +40,7 @@ class Call:
         return str(self.arguments.get("path", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """A call in the prompt and its result as it still stands there."""
 
     call: Call
@@ -54,8 +53,7 @@ class Exchange:
         return any(mark in self.result for mark in _REFUSED)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """A value that can be read in the prompt."""
 
     value: str
@@ -63,8 +61,7 @@ class Known:
     """Characters of the prompt behind it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(Struct, frozen=True, kw_only=True):
     """One prompt, read."""
 
     task: str
