@@ -83,7 +83,6 @@ class Checkpoints:
         """How many of the names the last snapshot was asked for."""
         self._recall()
         self._snapshot(with_ignored=True)
-        self._drop_old_runs()
         if earlier:
             self._take_up(interrupted)
         elif self._last is not None:
@@ -215,17 +214,18 @@ class Checkpoints:
         mark = self._marks[-1] if self._marks else None
         return mark is None or (mark.tree, mark.annex) != (self._last.tree, self._last.annex)
 
-    def _drop_old_runs(self) -> None:
+    def drop_old_runs(self, within_bytes: int = QUOTA_BYTES) -> None:
+        """Drop the snapshots of the oldest runs in this workspace, this one's never, until all take so little disk."""
         if self._shadow is None:
             return
         try:
-            dropped = self._shadow.keep_within(QUOTA_BYTES, but=[self._run_id])
+            dropped = self._shadow.keep_within(within_bytes, but=[self._run_id])
         except WorkspaceError as fault:
-            self._give_up(fault)
+            self.notices.append(f"The snapshots of older runs were not bounded: {fault}")
             return
         if dropped:
             self.notices.append(
-                f"The snapshots of this workspace took more than {QUOTA_BYTES // 1024**3} GiB: those of the oldest runs "
+                f"The snapshots of this workspace took more than {within_bytes / 1024**3:.0f} GiB: those of the oldest runs "
                 f"were dropped, and these can no longer be undone: {', '.join(dropped)}"
             )
 

@@ -224,6 +224,7 @@ class Session(Struct, frozen=True, kw_only=True):
             if checkpoint := checkpoints.take():
                 self.emit(checkpoint)
             files = checkpoints.files_changed()
+            checkpoints.drop_old_runs()
         except KeyboardInterrupt:
             late.append("Interrupted while the run was ending: what it changed is not listed.")
         except RecordError as fault:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chimera.checkpoints import Checkpoints
 from chimera.errors import RecordError, WorkspaceError, WorkspaceLockedError
 from chimera.record.run_directory import EVENTS, read_events, read_record
 from chimera.testing import Reply, call, calls
@@ -695,9 +696,12 @@ class TestARecordOfAnUndo:
         workspace.run(shell("echo a1 > a"))
         first = workspace.record
         workspace.run(shell("echo a2 > a"))
-        shadow = ShadowRepository(workspace.state, workspace.root)
-        assert shadow.keep_within(10**9, but=[]) == ()
-        assert shadow.keep_within(0, but=[workspace.record.name]) == (first.name,)
+        checkpoints = Checkpoints(workspace.state, workspace.root, workspace.record.name)
+        checkpoints.drop_old_runs(10**9)
+        assert checkpoints.notices == []
+        checkpoints.drop_old_runs(0)
+        (notice,) = checkpoints.notices
+        assert notice.endswith(f"can no longer be undone: {first.name}")
         with pytest.raises(WorkspaceError):
             undo(workspace.state, first)
         workspace.undo()
