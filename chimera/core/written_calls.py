@@ -13,13 +13,14 @@ from typing import Any, Literal
 
 Written = Literal["call", "result"]
 
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-_INLINE = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
+# Compiled when first needed, which is after the first reply.
+_FENCE = r"\s*(`{3,}|~{3,})"
+_INLINE = r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)"
 
 # The bars of DeepSeek's tokens are U+FF5C and their gaps U+2581; prefixes such as `minimax:` or `|DSML|` vary.
 _BAR, _GAP = "[|\uff5c]", "[_\u2581 ]"
 _PREFIX = "(?:[\\w|\uff5c]{1,20}:?)?"
-_CALLS = re.compile(
+_CALLS = "(?m:{})".format(
     "|".join(
         (
             rf"<{_PREFIX}tool_call>\s*(?:[\[{{<]|[\w.-]{{1,64}}\s*<arg_key>)",
@@ -31,20 +32,15 @@ _CALLS = re.compile(
             r"<\|channel\|>\w+ to=functions\.",
             r"^Action:[ \t]*\S.*\n+Action Input:",
         )
-    ),
-    re.MULTILINE,
+    )
 )
-_RESULTS = re.compile(
-    rf"<{_PREFIX}(?:tool_response|tool_result|tool_output|function_results?)>"
+_RESULTS = (
+    rf"(?m)<{_PREFIX}(?:tool_response|tool_result|tool_output|function_results?)>"
     rf"|<{_BAR}tool{_GAP}(?:response|outputs?|results?)(?:{_GAP}begin)?{_BAR}>"
     r"|\[TOOL_RESULTS\]"
-    r"|^Action:[ \t]*\S.*\n(?:.*\n){0,40}?Observation:",
-    re.MULTILINE,
+    r"|^Action:[ \t]*\S.*\n(?:.*\n){0,40}?Observation:"
 )
-_WRAPPED = re.compile(
-    rf"```(?:json|tool_call|tool_code)?\s*\n(.*?)\n?```|<{_PREFIX}tool_call>(.*?)</{_PREFIX}tool_call>|\[TOOL_CALLS\](.*)",
-    re.DOTALL,
-)
+_WRAPPED = rf"(?s)```(?:json|tool_call|tool_code)?\s*\n(.*?)\n?```|<{_PREFIX}tool_call>(.*?)</{_PREFIX}tool_call>|\[TOOL_CALLS\](.*)"
 _ARGUMENT_KEYS = ("arguments", "parameters", "input")
 
 
@@ -56,9 +52,9 @@ def written_call(text: str, names: Collection[str]) -> Written | None:
         names: of the tools that are offered.
     """
     plain = _without_code(text)
-    if _RESULTS.search(plain):
+    if re.search(_RESULTS, plain):
         return "result"
-    if _CALLS.search(plain) or _is_call(_json(_bare(text)), names) or _names_a_tag(plain, names):
+    if re.search(_CALLS, plain) or _is_call(_json(_bare(text)), names) or _names_a_tag(plain, names):
         return "call"
     return None
 
@@ -78,7 +74,7 @@ def sole_call(text: str, names: Collection[str]) -> tuple[str, str] | None:
 
 def _bare(text: str) -> str:
     """What is inside the one fence or markup around a whole text."""
-    inside = _WRAPPED.fullmatch(text.strip())
+    inside = re.fullmatch(_WRAPPED, text.strip())
     return next(filter(None, inside.groups()), "") if inside else text
 
 
@@ -87,14 +83,14 @@ def _without_code(text: str) -> str:
     kept: list[str] = []
     fence = ""
     for line in text.split("\n"):
-        mark = _FENCE.match(line)
+        mark = re.match(_FENCE, line)
         if fence:
             closes = mark and mark[1].startswith(fence) and not line.strip().strip(fence[0])
             fence = "" if closes else fence
         elif mark:
             fence = mark[1]
         else:
-            kept.append(_INLINE.sub("", line))
+            kept.append(re.sub(_INLINE, "", line))
     return "\n".join(kept)
 
 

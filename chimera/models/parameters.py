@@ -11,15 +11,14 @@ from typing import Any
 
 from chimera.models.faults import ProviderFault
 
-_REFUSES = re.compile(
+# Compiled when a server first refuses something.
+_REFUSES = (
     r"unsupported|(not|n't) (be )?(support|permit|allow|accept)|unknown|unrecogni[sz]ed|unexpected"
     r"|extra (inputs|fields)|no longer"
 )
 # How servers say that they hold no reply to a schema, or not to this one.
-_NO_SCHEMA = re.compile(
-    r"response_?format|json.?schema|\bgrammars?\b|structured.?outputs?|guided.?(decod|json)|schema.{0,40}\bformat\b"
-)
-_MISSES = re.compile(r"missing|required|must be (passed|provided|present|set)|passed back")
+_NO_SCHEMA = r"response_?format|json.?schema|\bgrammars?\b|structured.?outputs?|guided.?(decod|json)|schema.{0,40}\bformat\b"
+_MISSES = r"missing|required|must be (passed|provided|present|set)|passed back"
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 # Fields of messages by which providers send reasoning, and want it back or do not.
 _REASONING_FIELDS = ("reasoning_content", "reasoning_details", "reasoning", "thinking_blocks")
@@ -99,7 +98,7 @@ class Parameters:
             return None
         if notice := self._learn_reasoning(words):
             return notice
-        if not unsupported and not _REFUSES.search(words):
+        if not unsupported and not re.search(_REFUSES, words):
             return None
         places = {
             name: found.start() for name in self.sent(0, reply_schema={}) if (found := _named(name, words))
@@ -114,7 +113,7 @@ class Parameters:
     def _learn_schema(self, fault: ProviderFault, words: str) -> str | None:
         """A server that cannot do with a schema may still be asked without, whatever it says is wrong with it."""
         held = self._holds_replies and "response_format" not in self._dropped
-        if not (held and fault.status in {400, 422, 500, 501} and _NO_SCHEMA.search(words)):
+        if not (held and fault.status in {400, 422, 500, 501} and re.search(_NO_SCHEMA, words)):
             return None
         self._dropped.add("response_format")
         return (
@@ -133,12 +132,12 @@ class Parameters:
         for name in _REASONING_FIELDS:
             if name in self._dropped_fields or not _named_field(name, words):
                 continue
-            if name == "reasoning_content" and _MISSES.search(words) and not self._wants_reasoning:
+            if name == "reasoning_content" and re.search(_MISSES, words) and not self._wants_reasoning:
                 self._wants_reasoning = True
                 return (
                     f"the server wants {name} with every message of its own; it is sent, empty where unknown"
                 )
-            if _REFUSES.search(words):
+            if re.search(_REFUSES, words):
                 self._dropped_fields.add(name)
                 if name == "reasoning_content":
                     self._wants_reasoning = False

@@ -30,10 +30,9 @@ BY_NAME = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
 
-_SENTENCE_END = re.compile(r"[.!?][\"')\]`]*(?=\s)|[。！？]|(?=\n\s*\n)")
-_ABBREVIATION = re.compile(
-    r"(?:^|[\s(\[\"'`])(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|no|nos|fig|ca|[A-Za-z])\.$", re.IGNORECASE
-)
+# Compiled when first needed: most runs compact no schema.
+_SENTENCE_END = r"[.!?][\"')\]`]*(?=\s)|[。！？]|(?=\n\s*\n)"
+_ABBREVIATION = r"(?i)(?:^|[\s(\[\"'`])(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|no|nos|fig|ca|[A-Za-z])\.$"
 
 
 def compact_schema(tool: dict[str, Any]) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def compact_schema(tool: dict[str, Any]) -> dict[str, Any]:
 def first_sentence(text: str) -> str:
     """The first sentence, or all of a text without one. An abbreviation such as "e.g." ends no sentence."""
     text = text.strip()
-    for match in _SENTENCE_END.finditer(text):
+    for match in re.finditer(_SENTENCE_END, text):
         end = match.end()
         if match.group().startswith(".") and _ends_in_abbreviation(text[: match.start() + 1], text[end:]):
             continue
@@ -62,7 +61,7 @@ def first_sentence(text: str) -> str:
 
 def _ends_in_abbreviation(before: str, after: str) -> bool:
     # "etc." and "no." end a sentence as often as not; a capital letter after them tells.
-    if not _ABBREVIATION.search(before[-12:]):
+    if not re.search(_ABBREVIATION, before[-12:]):
         return False
     word = before.rpartition(" ")[2].lower().strip("(")
     return not (word in {"etc.", "no."} and after.lstrip()[:1].isupper())

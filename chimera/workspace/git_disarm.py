@@ -32,8 +32,8 @@ _NAMES_TOLD = 5
 _NOTES_TOLD = 20
 # Git is asked for each file of settings, which takes some milliseconds.
 _MOST_READ = 200
-# Neither starts a program nor reads another file, whatever its value.
-_HARMLESS = re.compile(
+# Neither starts a program nor reads another file, whatever its value. Compiled when first needed, and so is the next.
+_HARMLESS = (
     r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
     r"|safecrlf|sharedrepository|abbrev|quotepath|compression|sparsecheckout|sparsecheckoutcone|longpaths|protecthfs"
     r"|protectntfs)"
@@ -46,9 +46,7 @@ _HARMLESS = re.compile(
     r"|branch\.[^\n]*\.(merge|rebase|description)|submodule\.[^\n]*\.(active|branch)|submodule\.active"
 )
 # Harmless as long as the address does not name a helper program, as `ext::` does.
-_ADDRESSES = re.compile(
-    r"(remote\.[^\n]*\.(url|pushurl)|branch\.[^\n]*\.(remote|pushremote)|submodule\.[^\n]*\.url)"
-)
+_ADDRESSES = r"(remote\.[^\n]*\.(url|pushurl)|branch\.[^\n]*\.(remote|pushremote)|submodule\.[^\n]*\.url)"
 _HELPER = re.compile(r"\s*(-|[A-Za-z0-9+.-]*::)")
 _FRESH = "[core]\n\trepositoryformatversion = 0\n"
 
@@ -154,9 +152,9 @@ class Disarming(Struct):
 
     def _is_harmless(self, name: str, value: str | None, folder: Path) -> bool:
         # Section and key come in lower case, what stands between them as it is.
-        if _HARMLESS.fullmatch(name):
+        if re.fullmatch(_HARMLESS, name):
             return True
-        if _ADDRESSES.fullmatch(name):
+        if re.fullmatch(_ADDRESSES, name):
             return value is not None and not _HELPER.match(value)
         if name == "core.worktree" and value is not None:
             return real_path(Path(folder, value)).is_relative_to(self.root)

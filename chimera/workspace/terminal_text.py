@@ -37,8 +37,8 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Two noncharacters stand for "erase to the end of the line" and "erase the line" between the passes.
 _ERASE_TAIL = "\ufdd0"
 _ERASE_LINE = "\ufdd1"
-_SEQUENCE = re.compile(
-    r"""
+# Compiled when first needed: most output has none.
+_SEQUENCE = r"""(?x)
       (?P<tail>\x1b\[0?K)
     | (?P<line>\x1b\[[12]K)
     | (?P<home>\x1b\[[01]?G)
@@ -47,9 +47,7 @@ _SEQUENCE = re.compile(
     | \x1b[PX^_][^\x1b]*\x1b\\                 # DCS, SOS, PM, APC
     | \x1b[ -/]*[0-~]                          # character sets and other short ones
     | [\x07\x0e\x0f\x1b]                       # bell, shifts, a lone escape
-    """,
-    re.VERBOSE,
-)
+    """
 _MOVES = re.compile(f"([\r\b{_ERASE_TAIL}{_ERASE_LINE}])")
 
 
@@ -63,7 +61,7 @@ def plain_text(raw: bytes) -> str:
     if not _CONTROL.search(text):
         return text
     text = text.replace(_ERASE_TAIL, "\ufffd").replace(_ERASE_LINE, "\ufffd")
-    text = _SEQUENCE.sub(_replacement, text)
+    text = re.sub(_SEQUENCE, _replacement, text)
     text = "\n".join(_shown(line) if _MOVES.search(line) else line for line in text.split("\n"))
     return visible(text)
 
