@@ -73,14 +73,14 @@ def facts(model: str) -> ModelFacts | None:
 
     A name is never matched by its tail alone: a prefix must agree with the provider of the entry.
     """
-    content = _content(_PRICE_MAP)
-    if found := _entry(content, model):
-        return _facts(found)
     prefix, _, rest = model.partition("/")
     provider = _ALIASES.get(prefix, prefix)
+    entries = _entries_ending(rest or model)
+    if model in entries:
+        return _facts(entries[model])
     for name in (f"{provider}/{rest}", rest):
-        entry = _entry(content, name)
-        if entry is not None and provider in {entry.get("litellm_provider"), name.partition("/")[0]}:
+        entry = entries.get(name, {})
+        if provider in {entry.get("litellm_provider"), name.partition("/")[0]} and entry:
             return _facts(entry)
     return None
 
@@ -113,18 +113,29 @@ def _positive(value: object) -> int | None:
     return value if isinstance(value, int) and value > 0 else None
 
 
-def _entry(content: bytes, name: str) -> Mapping[str, Any] | None:
-    """One entry, without reading the others: the whole map takes a tenth of a second, and memory for the run."""
-    if not name or name == _SPECIMEN:
-        return None
-    key = f"{json.dumps(name)}: {{".encode()
-    at = content.find(key)
-    # As the file is laid out, only names of the map stand so far to the left.
-    while at >= 0 and content[content.rfind(b"\n", 0, at) + 1 : at] not in _MARGINS:
-        at = content.find(key, at + 1)
-    if at < 0:
-        return None
-    begin = at + len(key) - 1
+def _entries_ending(end: str) -> dict[str, Mapping[str, Any]]:
+    """The entries whose name is this or ends in it, by name.
+
+    The others are not read: the whole map takes a tenth of a second, and memory for the run.
+    """
+    content, found = _content(_PRICE_MAP), {}
+    key = f"{json.dumps(end)[1:]}: {{".encode()
+    at = content.find(key) if end else -1
+    while at >= 0:
+        begin = at + len(key) - 1
+        margin, quote, name = content[content.rfind(b"\n", 0, at) + 1 : begin - 2].partition(b'"')
+        # As the file is laid out, only names of the map stand so far to the left.
+        if quote and margin in _MARGINS:
+            entry = _entry(content, begin)
+            if entry is not None:
+                found[json.loads(b'"' + name)] = entry
+        at = content.find(key, begin)
+    found.pop(_SPECIMEN, None)
+    return found
+
+
+def _entry(content: bytes, begin: int) -> Mapping[str, Any] | None:
+    """The entry that begins here, if it is of a model that chats."""
     try:
         entry, _ = json.JSONDecoder().raw_decode(
             content[begin : begin + _MOST_ENTRY].decode("utf-8", "replace")

@@ -94,8 +94,8 @@ def test_an_entry_read_alone_is_that_of_the_whole_map() -> None:
     odd = re.findall(r'^"(.*)": \{$', text, re.MULTILINE)
     longest = max(entries, key=lambda name: len(json.dumps(entries[name])))
     for name in (*list(entries)[::50], *odd, longest):
-        assert registry._entry(content, name) == entries.get(name)
-    assert registry._entry(content, "search_context_cost_per_query") is None
+        assert registry._entries_ending(name).get(name) == entries.get(name)
+    assert registry._entries_ending("search_context_cost_per_query") == {}
 
 
 @pytest.mark.case("E7")
