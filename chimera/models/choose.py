@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -19,7 +20,6 @@ from chimera.models import registry
 from chimera.models.adapter import Adapter
 from chimera.models.direct_model import DirectModel
 from chimera.models.http_adapter import LITELLM_OPTIONS
-from chimera.models.litellm_model import LiteLLMModel
 from chimera.models.llama_server import (
     DEFAULT_WINDOW,
     ServedModel,
@@ -36,6 +36,9 @@ from chimera.models.providers import BY_PREFIX, PROVIDERS, Provider
 from chimera.models.retry import RetryingModel
 from chimera.workspace.addresses import is_http
 from chimera.workspace.environment import child_environment
+
+if TYPE_CHECKING:
+    from chimera.models.litellm_model import LiteLLMModel
 
 _NO_KEY = "none"
 """Sent by litellm to a server of one's own that checks no key: its client insists on one."""
@@ -213,14 +216,22 @@ def _adapted(
         window = Window(tokens=UNKNOWN_WINDOW, source="unknown")
     if api_key is None and not direct and name.startswith("openai/"):
         api_key = _NO_KEY
-    made: type[DirectModel] | type[OllamaModel] | type[LiteLLMModel] = LiteLLMModel
-    if direct:
-        made = OllamaModel if provider is not None and provider.is_ollama else DirectModel
     options = config.model_options
+    made = _adapter_class(direct=direct, ollama=provider is not None and provider.is_ollama)
     model = made(name, api_base=api_base, api_key=api_key, options=options, window=window, notify=notify)
     if api_base is not None and config.tool_protocol == "auto":
         model.takes_tools = takes_tools(name, api_base=api_base, api_key=api_key)
     return model
+
+
+def _adapter_class(
+    *, direct: bool, ollama: bool
+) -> type[DirectModel] | type[OllamaModel] | type[LiteLLMModel]:
+    if direct:
+        return OllamaModel if ollama else DirectModel
+    from chimera.models.litellm_model import LiteLLMModel
+
+    return LiteLLMModel
 
 
 def _goes_direct(provider: Provider | None, name: str, api_base: str | None, config: Config) -> bool:
