@@ -35,7 +35,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def test_each_floor_is_as_small_as_it_is_said_to_be(
     bench: Bench, settings: dict[str, object], most: int
 ) -> None:
-    config = replace(Config(), **settings)  # type: ignore[arg-type]
+    config = replace(Config(), **settings)
     schemas = [tool.schema() for tool in choose_tools(bench.tools, config)]
     protocol = choose_protocols(config)[0]
     text = protocol.system(system_text(config), schemas)
@@ -74,7 +74,7 @@ def test_the_lean_text_names_what_is_there_and_no_name_can_pretend(tmp_path: Pat
 def test_the_protocol_is_the_one_that_was_asked_for_or_that_works(
     choice: str, takes_tools: bool | None, protocols: tuple[ToolProtocol, ...]
 ) -> None:
-    config = replace(Config(), tool_protocol=choice)  # type: ignore[arg-type]
+    config = replace(Config(), tool_protocol=choice)
     begun = as_begun(config, takes_tools=takes_tools)
     assert choose_protocols(begun) == protocols
     assert is_lean(begun) is (protocols == (JSON,))

@@ -245,7 +245,7 @@ def test_a_page_needs_nothing_else_and_shows_what_rows_say_as_text() -> None:
 
 def test_a_page_shows_even_a_status_that_there_is_not_as_text() -> None:
     one = report()
-    rows = tuple(replace(found, status=HOSTILE) for found in one.rows)  # type: ignore[arg-type]
+    rows = tuple(replace(found, status=HOSTILE) for found in one.rows)
     assert "<script" not in page([replace(one, rows=rows)])
 
 
