@@ -26,7 +26,7 @@ class Mark(Struct, frozen=True, kw_only=True):
     """A snapshot in the course of a run."""
 
     by: str
-    """Whose work lies between the snapshot before and this one: `run`, `user` or `unknown`."""
+    """Whose work lies between the snapshot before and this one: `run`, `user` or `unknown`; `start` for the first one."""
     part: int
     """0, and one more each time that the run was taken up again."""
     step: int
@@ -104,20 +104,24 @@ def read_marks(events: Iterable[Mapping[str, Any]]) -> list[Mark]:
             expected = event.get("seq", expected) + 1
             if event["type"] == "run_started":
                 part += 1
-                if part == 0:
-                    opening = {name: event[f"start_{name}"] for name in ("tree", "annex", "ignored")}
-                    marks.append(mark_of({**opening, "step": 0}, part))
                 gap = False
             elif event["type"] == "checkpoint" and event.get("by") not in {"undo", "redo"}:
-                if not marks:
-                    break
                 mark = mark_of(event, part)
-                marks.append(replace(mark, by="unknown") if gap else mark)
+                if not marks and mark.by != "start":
+                    raise RecordError(
+                        "the first snapshot is missing in the record of this run, so nothing to go back to"
+                    )
+                marks.append(replace(mark, by="unknown") if gap and marks else mark)
                 gap = False
     except KeyError as fault:
         raise RecordError(f"a snapshot in the record of this run has no {fault.args[0]!r}") from fault
-    if not marks:
+    if part < 0:
         raise RecordError("the record of this run has no beginning, so nothing to go back to")
+    if not marks:
+        raise RecordError(
+            "this run has no snapshot of the workspace: its notices say why, or it ended before it could change anything. "
+            "There is nothing to compare with and nothing to go back to"
+        )
     return marks
 
 
@@ -125,14 +129,8 @@ def mark_of(event: Mapping[str, Any], part: int) -> Mark:
     """The snapshot that an event tells of.
 
     Raises:
-        RecordError: it tells of none.
         KeyError: it is no such event.
     """
-    if event["tree"] is None or event["annex"] is None:
-        raise RecordError(
-            "no snapshot of the workspace was taken when this run began (its notices say why), so there is nothing to "
-            "compare with and nothing to go back to"
-        )
     return Mark(
         by=event.get("by", "unknown"),
         part=part,

@@ -28,14 +28,16 @@ _NEW_RULES = (
 
 _COPYING = "Recording the workspace, so that it can be undone: {:,} files to copy; later only what changed."
 
-Author = Literal["run", "user", "unknown", "undo", "redo"]
-"""Whose work lies between two snapshots. `unknown`: of a call that was cut short, or of the user after it."""
+Author = Literal["start", "run", "user", "unknown", "undo", "redo"]
+"""Whose work lies between two snapshots. `start`: before the first one is none; `unknown`: of a call that was cut short, or
+of the user after it."""
 
 
 class Checkpoints:
     """The snapshots of one run. Without a usable shadow repository there are none, and `notices` says why.
 
-    What changes while no call runs is the user's work. So there is a snapshot before the first changing call of a step
+    The first one is taken by `begin`, which can wait until the model thinks, and for nothing that may change a file. What
+    changes while no call runs is the user's work. So there is a snapshot before the first changing call of a step
     as well as after the last one, and around each question to the user.
     """
 
@@ -49,7 +51,7 @@ class Checkpoints:
         interrupted: bool = False,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Take the first snapshot.
+        """Name the snapshots of a run, and see what was changed since the last one of its earlier parts.
 
         Args:
             home: the state directory.
@@ -81,22 +83,23 @@ class Checkpoints:
         """Everything recorded once stays recorded, also where a rule of the run comes to ignore it."""
         self._recorded = 0
         """How many of the names the last snapshot was asked for."""
-        self._recall()
-        self._snapshot(with_ignored=True)
         if earlier:
+            self._recall()
+            self._snapshot(with_ignored=True)
             self._take_up(interrupted)
-        elif self._last is not None:
-            self._marks.append(mark_of({**self._fields(), "step": 0}, 0))
 
-    def start_fields(self) -> dict[str, Any]:
-        """What `run_started` says about the first snapshot."""
-        first = self._marks[0] if self._marks else None
-        return {
-            "start_tree": first.tree if first else None,
-            "start_annex": first.annex if first else None,
-            "start_ignored": first.ignored if first else None,
-            "omitted": list(self._last.omitted) if self._last else [],
-        }
+    def begin(self) -> tuple[Event, ...]:
+        """Take the first snapshot of the run, if there is none: before anything may change the workspace.
+
+        Returns:
+            Its event, and what the user should know about it, to be recorded.
+        """
+        if self._last is not None or self._shadow is None:
+            return ()
+        told = len(self.notices)
+        self._snapshot(with_ignored=True)
+        first = self._event(0, "start")
+        return (*filter(None, [first]), *(Event("warning", {"text": text}) for text in self.notices[told:]))
 
     def before(self, name: str, arguments: Mapping[str, Any]) -> Event | None:
         """To be called directly before a call has its effect, so after everybody who may deny it was asked.
@@ -267,6 +270,8 @@ def watched_approval(
     decide = approval(mode, asking if ask else None, workspace)
 
     def approve(tool: Tool, arguments: Mapping[str, Any]) -> None:
+        for event in checkpoints.begin():
+            emit(event)
         decide(tool, arguments)
         record(checkpoints.before(tool.name, arguments))
 

@@ -285,8 +285,13 @@ class Session(Struct, frozen=True, kw_only=True):
             protocols=choose_protocols(config),
             emit=lambda event: self._pass_on(event, quoted, checkpoints, notices),
             compactor=self.compactor,
+            meanwhile=lambda: self._begin_snapshots(checkpoints),
             waited=lambda: ask.waited_s if ask else 0.0,
         )
+
+    def _begin_snapshots(self, checkpoints: Checkpoints) -> None:
+        for event in checkpoints.begin():
+            self.emit(event)
 
     def _verify(self, tools: tuple[Tool, ...], checkpoints: Checkpoints) -> Verify | None:
         command = self.config.verify
@@ -314,7 +319,7 @@ class Session(Struct, frozen=True, kw_only=True):
             for text in self._noticed() if changing else ():
                 self.emit(Event("warning", {"text": text}))
             return
-        about = {**self._about(), **quoted.fields(), **checkpoints.start_fields()}
+        about = {**self._about(), **quoted.fields()}
         self.emit(Event("run_started", {**event.fields, **about}))
         if checkpoints.taken_up is not None:
             self.emit(checkpoints.taken_up)

@@ -159,7 +159,7 @@ class TestWhileAQuestionIsOpen:
     def test_a_kill_in_an_approved_call_leaves_its_work_nobodys_for_sure(self, workspace: Workspace) -> None:
         workspace.write("shared", "shared\n")
         workspace.run(shell("echo a > a"), mode="ask", ask=self.asked(workspace, True))
-        kill_after(workspace, "checkpoint", 1)
+        kill_after(workspace, "checkpoint", 2)
         (left,) = workspace.undo().left
         assert (left.path, "interrupted" in left.reason) == ("a", True)
 

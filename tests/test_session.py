@@ -102,7 +102,7 @@ def test_a_run_records_where_it_began_and_every_event_once(root: Path, tmp_path:
     assert [event["seq"] for event in events] == list(range(len(events)))
     assert (Path(result.run_dir) / EVENTS).stat().st_mode & 0o777 == 0o600
     assert events[0]["workspace"] == str(root)
-    assert events[0]["start_tree"]
+    assert next((e["by"], e["step"]) for e in events if e["type"] == "checkpoint") == ("start", 0)
     assert read_record(Path(result.run_dir)).damage == ()
     assert [file.path for file in result.files_changed] == ["log.txt"]
     assert not (Path(result.run_dir) / "spool").exists()

@@ -66,6 +66,8 @@ class Agent(Struct, frozen=True, kw_only=True, dict=True):
     clock: Callable[[], float] = time.monotonic
     waited: Callable[[], float] = lambda: 0.0
     """Seconds in which a person was asked, until now: no part of what a call took."""
+    meanwhile: Callable[[], None] = lambda: None
+    """Work that can wait until a request is on its way. Called any number of times, by models that can tell."""
     counter: TokenCounter = field(default_factory=TokenCounter)
     compactor: Compactor = compact
     """How the history is shrunk; another one only to compare."""
@@ -126,7 +128,12 @@ class Agent(Struct, frozen=True, kw_only=True, dict=True):
             emit=self.emit,
             summariser=Summariser(model=self.model, counter=self.counter, emit=self.emit),
             compactor=self.compactor,
+            meanwhile=self._use_the_wait,
         )
+
+    def _use_the_wait(self) -> None:
+        self.meanwhile()
+        self.counter.load()
 
     def _first_protocol(self, past: Past | None) -> ToolProtocol:
         """The first one, or what a run that is taken up again had changed to because its model wrote its calls as text."""

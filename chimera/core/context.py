@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -57,6 +57,7 @@ class Context(Struct, frozen=True, kw_only=True):
     emit: Emit
     summariser: Summariser | None = None
     compactor: Compactor = compact
+    meanwhile: Callable[[], None] = lambda: None
 
     def begin(
         self,
@@ -111,14 +112,13 @@ class Context(Struct, frozen=True, kw_only=True):
         if state.counted:
             self._record_request(state)
         size = state.budget.calibration.size(self._estimate(state))
-        room_left = state.budget.window.tokens - size
         cap = self._room(state).completion_cap(self.counter.text(state.follow_up))
-        max_tokens = min(room_left, state.budget.calibration.size(cap))
+        max_tokens = min(state.budget.window.tokens - size, state.budget.calibration.size(cap))
         request = Request(
             messages=state.history.messages(),
             tools=state.protocol.schemas(self.schemas),
             max_tokens=max(1, max_tokens),
-            meanwhile=self.counter.load,
+            meanwhile=self.meanwhile,
         )
         return state.protocol.request(request, self.schemas)
 

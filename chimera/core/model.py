@@ -24,7 +24,8 @@ class Request(Struct, frozen=True, kw_only=True):
     max_tokens: int
     """Bound of the completion in tokens. An adapter may lower it to what the model can write at most."""
     meanwhile: Callable[[], None] = field(default=lambda: None)
-    """Work that costs nobody time once the request is on its way. An adapter that can calls it then, any number of times."""
+    """Work that costs nobody time once the request is on its way: an adapter that can calls it then, others before, any number
+    of times."""
 
 
 class Completion(Struct, frozen=True, kw_only=True):

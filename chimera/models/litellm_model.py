@@ -87,6 +87,7 @@ class LiteLLMModel(Adapter):
     @override
     def _exchange(self, request: Request, on_text: OnText) -> Completion | Refusal:
         litellm = _litellm()
+        request.meanwhile()  # when its request leaves, nobody tells
         try:
             return self._streamed(litellm, request, on_text)
         except _foreign_errors() as error:

@@ -143,6 +143,7 @@ class ScriptedModel:
             ModelError: the script says so, or it has no reply left.
         """
         self.requests.append(request)
+        request.meanwhile()
         reply = self._next(request)
         self._asked += 1
         if reply.delay_s:

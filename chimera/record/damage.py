@@ -86,10 +86,6 @@ _KINDS: Mapping[str, Mapping[str, Kind]] = {
         "mode": str,
         "sandbox": {"level": str, "backend": str, "missing": [str]},
         "options": dict,
-        "start_tree": _TREE,
-        "start_annex": _ANNEX,
-        "start_ignored": _ANNEX,
-        "omitted": [str],
         "git_entries": [str],
         "git_inodes": [int],
     },
@@ -139,7 +135,7 @@ _KINDS: Mapping[str, Mapping[str, Kind]] = {
     "plan": {"step": int, "text": str, "tasks": [_TASK]},
     "checkpoint": {
         "step": int,
-        "by": frozenset({"run", "user", "unknown", "undo", "redo"}),
+        "by": frozenset({"start", "run", "user", "unknown", "undo", "redo"}),
         "phase": frozenset({"begin", "end"}),
         "tree": _TREE,
         "annex": _ANNEX,
@@ -153,7 +149,7 @@ _KINDS: Mapping[str, Mapping[str, Kind]] = {
     "run_finished": _RESULT,
 }
 _ALWAYS: Mapping[str, Kind] = {"seq": int, "time": str}
-_MAY_BE_NULL = frozenset({"start_tree", "start_annex", "start_ignored", "ignored"})
+_MAY_BE_NULL = frozenset({"ignored"})
 _MOST_NUMBER = 2**63
 """Nothing that a run counts or measures is larger, and reports could not be written with it."""
 _SHOWN = 40

@@ -269,7 +269,7 @@ class _Desk(Struct, frozen=True, kw_only=True):
         trees, run_id = self.shadow.trees(), self.record.run_id
         start = next(event for event in self.events if event["type"] == "run_started")
         excluded: Mapping[bytes, str] = {}
-        if ignored := start.get("start_ignored"):
+        if ignored := read_marks(self.events)[0].ignored:
             excluded = trees.annex(run_id, ignored).unrecorded
         unseen = {**trees.annex(run_id, snapshot.ignored or "").unrecorded, **now.annex.unrecorded}
         try:

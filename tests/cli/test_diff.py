@@ -25,11 +25,11 @@ def lines_of(patch: str) -> list[str]:
     return [line for line in patch.splitlines() if line[:1] in "+-" and line[:3] not in {"+++", "---"}]
 
 
-def damaged(workspace: Workspace, kind: str, fields: dict[str, Any]) -> tuple[Path, int]:
-    """Damage fields of the first event of a type; the file and the number of the line."""
+def damaged(workspace: Workspace, kind: str, nth: int, fields: dict[str, Any]) -> tuple[Path, int]:
+    """Damage fields of the n-th event of a type, counted from 0; the file and the number of the line."""
     path = workspace.record / "events.jsonl"
     events = [json.loads(line) for line in path.read_text().splitlines()]
-    number = next(n for n, event in enumerate(events) if event["type"] == kind)
+    number = [n for n, event in enumerate(events) if event["type"] == kind][nth]
     events[number] |= fields
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
     return path, number + 1
@@ -141,26 +141,27 @@ class TestWhatIsInNoSnapshot:
         assert [item.path for item in workspace.undo().not_covered] == ["cache/"]
 
 
-FIELDS: list[tuple[str, dict[str, Any]]] = [
-    ("run_started", {"start_tree": 5}),
-    ("run_started", {"start_annex": ["x"]}),
-    ("run_started", {"workspace": 5}),
-    ("run_started", {"start_tree": "no id"}),
-    ("checkpoint", {"tree": 7}),
-    ("checkpoint", {"annex": None}),
-    ("checkpoint", {"step": "one"}),
-    ("checkpoint", {"type": "garbage"}),
+FIELDS: list[tuple[str, int, dict[str, Any]]] = [
+    ("run_started", 0, {"workspace": 5}),
+    ("checkpoint", 0, {"tree": 5}),
+    ("checkpoint", 0, {"tree": "no id"}),
+    ("checkpoint", 0, {"annex": ["x"]}),
+    ("checkpoint", 0, {"by": "nobody"}),
+    ("checkpoint", 1, {"tree": 7}),
+    ("checkpoint", 1, {"annex": None}),
+    ("checkpoint", 1, {"step": "one"}),
+    ("checkpoint", 1, {"type": "garbage"}),
 ]
 
 
-@pytest.mark.parametrize(("kind", "fields"), FIELDS, ids=str)
+@pytest.mark.parametrize(("kind", "nth", "fields"), FIELDS, ids=str)
 @pytest.mark.parametrize("command", ["diff", "undo"])
 def test_a_damaged_field_is_told_with_file_and_line_and_what_still_works(
-    workspace: Workspace, chimera: Chimera, command: str, kind: str, fields: dict[str, Any]
+    workspace: Workspace, chimera: Chimera, command: str, kind: str, nth: int, fields: dict[str, Any]
 ) -> None:
     workspace.write("a", "a0\n")
     workspace.run(shell("echo a1 > a"))
-    path, number = damaged(workspace, kind, fields)
+    path, number = damaged(workspace, kind, nth, fields)
     name = workspace.record.name
     ended = chimera(command, name)
     told = " ".join(ended.err.split())

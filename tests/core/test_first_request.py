@@ -43,14 +43,13 @@ def prompts_of(bench: Bench) -> list[object]:
 
 
 def test_the_request_is_sent_before_the_vocabulary_is_there(tmp_path: Path, known: Known) -> None:
-    seen = []
-    bench = Bench(tmp_path)
-
-    def answer(request: object, _: int) -> object:
-        seen.append(TokenCounter().ready)
-        return text("there")
-
-    result = bench.run(answer, task=TASK, counter=TokenCounter(known))  # type: ignore[arg-type]
+    seen: list[bool] = []
+    result = Bench(tmp_path).run(
+        [text("there")],
+        task=TASK,
+        counter=TokenCounter(known),
+        meanwhile=lambda: seen.append(TokenCounter().ready),
+    )
     assert (result.answer, seen) == ("there", [False])
     assert TokenCounter().ready
 

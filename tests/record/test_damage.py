@@ -36,34 +36,35 @@ def test_a_field_of_a_wrong_type_is_left_out_and_told_with_its_line(tmp_path: Pa
             "seq": 0,
             "type": "run_started",
             "task": "x",
-            "start_tree": 5,
             "floor": {"total": "many", "system": 3},
         },
         "no JSON",
-        {"seq": 1, "type": "completion", "usage": {"cost_usd": "free", "input_tokens": True}, "later": [1]},
+        {"seq": 1, "type": "checkpoint", "tree": 5},
+        {"seq": 2, "type": "completion", "usage": {"cost_usd": "free", "input_tokens": True}, "later": [1]},
     )
     record = read_record(path)
     assert record.events == (
         {"seq": 0, "type": "run_started", "task": "x", "floor": {"system": 3}},
-        {"seq": 1, "type": "completion", "usage": {}, "later": [1]},
+        {"seq": 1, "type": "checkpoint"},
+        {"seq": 2, "type": "completion", "usage": {}, "later": [1]},
     )
     assert record.damage == (
-        "line 1: start_tree is 5, not the id of a snapshot (in run_started)",
         "line 1: floor.total is 'many', not a whole number (in run_started)",
         "line 2: no event, 7 bytes",
-        "line 3: usage.cost_usd is 'free', not a number or null (in completion)",
-        "line 3: usage.input_tokens is True, not a whole number (in completion)",
+        "line 3: tree is 5, not the id of a snapshot (in checkpoint)",
+        "line 4: usage.cost_usd is 'free', not a number or null (in completion)",
+        "line 4: usage.input_tokens is True, not a whole number (in completion)",
     )
     assert list(read_events(path)) == list(record.events)
     told = damage_text(path / EVENTS, record.damage)
     assert str(path / EVENTS) in told
-    assert "line 1: start_tree is 5" in told
+    assert "line 3: tree is 5" in told
     assert "chimera show" in told
 
 
 def test_a_whole_record_has_no_damage_and_nothing_is_said(tmp_path: Path) -> None:
     events = [
-        {"seq": 0, "type": "run_started", "start_tree": None, "start_annex": None, "start_ignored": None},
+        {"seq": 0, "type": "run_started", "start_commit": None},
         {"seq": 1, "type": "checkpoint", "by": "run", "ignored": None},
     ]
     record = read_record(written(tmp_path, *events))
