@@ -16,6 +16,7 @@ from typing_extensions import override
 OPTIONS = dict(zip(sys.argv[1::1], sys.argv[2::1], strict=False))
 ENVIRONMENT = os.environ  # noqa: TID251
 MOST = 100_000
+SAMPLING = ("temperature", "dry_multiplier", "dry_allowed_length", "dry_penalty_last_n")
 TEMPLATE = Path(OPTIONS["--model"]).read_text(errors="replace")
 
 
@@ -43,7 +44,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if Handler.replied > 1:
             print("CUDA error: out of memory", flush=True)
             os._exit(1)
-        self.rfile.read(int(self.headers["content-length"]))
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        print("asked", json.dumps({name: asked.get(name) for name in SAMPLING}), flush=True)
         choice = {"message": {"role": "assistant", "content": "hm"}, "finish_reason": "stop"}
         self.answer(200, {"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 1}})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -74,6 +75,24 @@ def test_a_server_that_ends_in_the_middle_is_told_with_its_last_words_and_not_tr
             model.complete(request, lambda text: None)
     finally:
         model.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [({}, [0.2, 0.8, 24, 256]), ({"dry_multiplier": 0, "temperature": 1}, [1, 0, 24, 256])],
+)
+def test_a_local_model_is_kept_from_repeating_itself_unless_the_user_says_otherwise(
+    environment: dict[str, str], file: Path, given: dict[str, float], sent: list[float]
+) -> None:
+    config = Config(model=f"local:{file}", model_options=given)
+    model = choose_model(config, environment, servers=())
+    try:
+        model.complete(Request(messages=(system("s"), user("u")), max_tokens=9), lambda text: None)
+    finally:
+        model.close()
+    log = (Path(environment["CHIMERA_STATE_DIR"]) / "llama-server.log").read_text()
+    asked = next(line.removeprefix("asked ") for line in log.splitlines() if line.startswith("asked "))
+    assert list(json.loads(asked).values()) == sent
 
 
 def test_a_model_of_the_list_that_only_writes_its_calls_begins_with_json(
