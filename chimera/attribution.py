@@ -91,20 +91,29 @@ def entry_of(state: State | None) -> Entry | None:
 def read_marks(events: Iterable[Mapping[str, Any]]) -> list[Mark]:
     """The snapshots of a run in order, the one from before its first step first.
 
-    Where events are missing, a snapshot may be, so the work up to the next one is nobody's for sure.
+    Where events are missing, a snapshot may be, so the work up to the next one is nobody's for sure. Records of version 0.1
+    name the first snapshot in `run_started`.
+
+    Returns:
+        None of them for a run that ended, or is, before its first snapshot: it has changed nothing.
 
     Raises:
-        RecordError: the record does not have them.
+        RecordError: the record lacks them.
     """
     marks: list[Mark] = []
-    part, expected, gap = -1, 0, False
+    part, expected, gap, acted = -1, 0, False, False
     try:
         for event in events:
             gap = gap or event.get("seq") != expected
             expected = event.get("seq", expected) + 1
             if event["type"] == "run_started":
                 part += 1
+                if part == 0 and event.get("start_tree") is not None:
+                    opening = {name: event[f"start_{name}"] for name in ("tree", "annex", "ignored")}
+                    marks.append(mark_of({**opening, "step": 0, "by": "start"}, part))
                 gap = False
+            elif event["type"] == "tool_started":
+                acted = acted or not (marks or event.get("name") in LOOKING_TOOLS)
             elif event["type"] == "checkpoint" and event.get("by") not in {"undo", "redo"}:
                 mark = mark_of(event, part)
                 if not marks and mark.by != "start":
@@ -117,10 +126,10 @@ def read_marks(events: Iterable[Mapping[str, Any]]) -> list[Mark]:
         raise RecordError(f"a snapshot in the record of this run has no {fault.args[0]!r}") from fault
     if part < 0:
         raise RecordError("the record of this run has no beginning, so nothing to go back to")
-    if not marks:
+    if acted:
         raise RecordError(
-            "this run has no snapshot of the workspace: its notices say why, or it ended before it could change anything. "
-            "There is nothing to compare with and nothing to go back to"
+            "no snapshot of the workspace was taken before the first call of this run (its notices say why), so there is "
+            "nothing to compare with and nothing to go back to"
         )
     return marks
 
@@ -160,7 +169,7 @@ def start_of(marks: Sequence[Mark], events: Iterable[Mapping[str, Any]], step: i
     if part is None:
         raise RecordError(f"this run has no step {step}; its last one is {max(reached, default=0)}")
     later = (n for n, mark in enumerate(marks) if (mark.part, mark.step) >= (part, step))
-    return next(later, len(marks)) - 1
+    return max(0, next(later, len(marks)) - 1)
 
 
 class Picture(Struct, frozen=True, kw_only=True):

@@ -99,7 +99,10 @@ class Checkpoints:
         told = len(self.notices)
         self._snapshot(with_ignored=True)
         first = self._event(0, "start")
-        return (*filter(None, [first]), *(Event("warning", {"text": text}) for text in self.notices[told:]))
+        return (
+            *filter(None, [first]),
+            *(Event("warning", {"text": text, "notice": True}) for text in self.notices[told:]),
+        )
 
     def before(self, name: str, arguments: Mapping[str, Any]) -> Event | None:
         """To be called directly before a call has its effect, so after everybody who may deny it was asked.
@@ -219,7 +222,7 @@ class Checkpoints:
 
     def drop_old_runs(self, within_bytes: int = QUOTA_BYTES) -> None:
         """Drop the snapshots of the oldest runs in this workspace, this one's never, until all take so little disk."""
-        if self._shadow is None:
+        if self._shadow is None or self._last is None:
             return
         try:
             dropped = self._shadow.keep_within(within_bytes, but=[self._run_id])

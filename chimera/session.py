@@ -313,6 +313,8 @@ class Session(Struct, frozen=True, kw_only=True):
             if checkpoint := checkpoints.take():
                 self.emit(checkpoint)
             checkpoints.step = event.fields["step"]
+        elif event.type == "tool_started":  # by a model that did not tell when its request had left
+            self._begin_snapshots(checkpoints)
         if event.type != "run_started":
             self.emit(event)
             changing = event.type == "tool_finished" and event.fields["name"] not in LOOKING_TOOLS

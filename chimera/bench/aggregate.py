@@ -9,8 +9,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, to_builtins
 
 from chimera.bench.results import JobRecord, read_record, read_rows
 from chimera.bench.row import SCORED, Row
@@ -124,7 +123,8 @@ class Aggregate(Struct, frozen=True, kw_only=True):
 
     def fields(self) -> dict[str, Any]:
         """As JSON values."""
-        return asdict(self)
+        fields: dict[str, Any] = to_builtins(self)
+        return fields
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

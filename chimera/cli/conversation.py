@@ -107,11 +107,11 @@ class Conversation:
                 opening = None
             elif event.type == "plan":
                 self._plan_text = str(event.fields.get("text") or "")
-            elif event.type == "warning" and opening is not None:
+            elif event.type == "warning" and (opening is not None or event.fields.get("notice")):
                 text = str(event.fields["text"])
-                opening.add(text)
                 if text in self._notices:
                     return
+                (self._notices if opening is None else opening).add(text)
             screen(event)
 
         with screen.waiting:

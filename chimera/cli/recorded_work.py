@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,9 @@ class RecordedWork(Struct, frozen=True, kw_only=True):
             raise run.fault(str(fault)) from fault
         shadow = ShadowRepository(home, Path(run.started["workspace"]))
         notices: list[str] = []
-        if now := _now(shadow, run, marks):
+        if not marks:
+            marks = [_mark(shadow, run, known=(), by="start", step=0, part=0)]
+        elif now := _now(shadow, run, marks):
             marks.append(now)
             how = "goes on" if run.running else "died"
             notices.append(f"run {run.path.name} {how}; compared with the workspace as it is now")
@@ -57,14 +59,22 @@ class RecordedWork(Struct, frozen=True, kw_only=True):
 
 def _now(shadow: ShadowRepository, run: RecordedRun, marks: list[Mark]) -> Mark | None:
     """A snapshot of the workspace as it is, where calls of the run were not followed by one."""
-    from chimera.attribution import ends_in_a_call, mark_of
+    from chimera.attribution import ends_in_a_call
 
     if not ends_in_a_call(run.events):
         return None
     known = shadow.trees().entries(marks[-1].tree)
-    snapshot = shadow.snapshot(run_id=run.path.name, also=known)
-    fields = {"tree": snapshot.tree, "annex": snapshot.annex, "ignored": None, "step": marks[-1].step}
-    return mark_of({**fields, "by": "run" if run.running else "unknown"}, marks[-1].part)
+    by = "run" if run.running else "unknown"
+    return _mark(shadow, run, known=known, by=by, step=marks[-1].step, part=marks[-1].part)
+
+
+def _mark(
+    shadow: ShadowRepository, run: RecordedRun, *, known: Iterable[bytes], by: str, step: int, part: int
+) -> Mark:
+    from chimera.attribution import mark_of
+
+    now = shadow.snapshot(run_id=run.path.name, also=known)
+    return mark_of({"tree": now.tree, "annex": now.annex, "ignored": None, "step": step, "by": by}, part)
 
 
 def _notices(work: RunWork) -> Iterator[str]:

@@ -46,12 +46,12 @@ _OPENAI_HOST = "api.openai.com"
 LOCAL_OPTIONS = {
     "temperature": 0.2,
     "dry_multiplier": 0.8,
-    "dry_allowed_length": 24,
+    "dry_allowed_length": 64,
     "dry_penalty_last_n": 256,
 }
 """What a model on this machine is asked for besides: at llama.cpp's own temperature of 0.8 small models lose their way, and
-at a low one they write the same few tokens until their reply is full. Its DRY sampler makes a repetition ever less likely;
-of the last 256 tokens and from 24 on, so that what is copied from a file stays as it is."""
+at a low one they write the same few tokens until their reply is full. Its DRY sampler makes a repetition of what the last 256
+tokens hold ever less likely; only from 64 tokens on that no quote, colon or line end parts, lest it garble a copied line."""
 _GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
 # From here on OpenAI serves tools together with reasoning by its Responses API alone.
 _FIRST_GPT_OF_RESPONSES = (5, 4)

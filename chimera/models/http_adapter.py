@@ -30,6 +30,19 @@ LITELLM_OPTIONS = frozenset(
 _GIVEN_UP = {"error", "abort"}
 
 
+class _Meanwhile(Struct):
+    """Work of the caller whose faults are none of the connection."""
+
+    work: Callable[[], None]
+    fault: Exception | None = None
+
+    def __call__(self) -> None:
+        try:
+            self.work()
+        except _BROKEN as fault:
+            self.fault = fault
+
+
 class HttpAdapter(Adapter):
     """A model behind a server that is spoken to without a library of anybody's, on one connection that is kept."""
 
@@ -97,11 +110,16 @@ class HttpAdapter(Adapter):
     def _exchange(self, request: Request, on_text: OnText) -> Completion | Refusal:
         head = encoded(self._body(request)).removesuffix(b"}")
         body = b"".join((head, b',"messages":[', b",".join(self._messages(request)), b"]}"))
+        meanwhile = _Meanwhile(request.meanwhile)
         try:
-            response = self._connection.post(body, self._headers, request.meanwhile)
+            response = self._connection.post(body, self._headers, meanwhile)
         except _BROKEN as error:
+            if meanwhile.fault is not None:
+                raise meanwhile.fault from error
             return _broken(error)
         try:
+            if meanwhile.fault is not None:
+                raise meanwhile.fault
             reply = self._reply(Answer(response, self._now()), on_text)
         except BaseException:
             self._connection.close()

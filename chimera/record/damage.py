@@ -86,6 +86,10 @@ _KINDS: Mapping[str, Mapping[str, Kind]] = {
         "mode": str,
         "sandbox": {"level": str, "backend": str, "missing": [str]},
         "options": dict,
+        "start_tree": _TREE,
+        "start_annex": _ANNEX,
+        "start_ignored": _ANNEX,
+        "omitted": [str],
         "git_entries": [str],
         "git_inodes": [int],
     },
@@ -145,11 +149,11 @@ _KINDS: Mapping[str, Mapping[str, Kind]] = {
         "after_tree": _TREE,
         "after_annex": _ANNEX,
     },
-    "warning": {"text": str},
+    "warning": {"text": str, "notice": bool},
     "run_finished": _RESULT,
 }
 _ALWAYS: Mapping[str, Kind] = {"seq": int, "time": str}
-_MAY_BE_NULL = frozenset({"ignored"})
+_MAY_BE_NULL = frozenset({"start_tree", "start_annex", "start_ignored", "ignored"})
 _MOST_NUMBER = 2**63
 """Nothing that a run counts or measures is larger, and reports could not be written with it."""
 _SHOWN = 40

@@ -14,7 +14,16 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from chimera.attribution import PathChange, Picture, ends_in_a_call, path_changes, read_marks, start_of
+from chimera.attribution import (
+    Mark,
+    PathChange,
+    Picture,
+    ends_in_a_call,
+    mark_of,
+    path_changes,
+    read_marks,
+    start_of,
+)
 from chimera.errors import RecordError
 from chimera.record.damage import damage_text
 from chimera.record.events import Event
@@ -72,7 +81,7 @@ def undo(home: Path, run_dir: Path, *, step: int | None = None, force: bool = Fa
         WorkspaceError: the workspace is gone, or the snapshots are.
     """
     with _Desk.open(home, run_dir) as desk:
-        marks = read_marks(desk.events)
+        marks = read_marks(desk.events) or [desk.mark_of_now()]
         trees = desk.shadow.trees()
         told = path_changes(trees, desk.record.run_id, marks, start_of(marks, desk.events, step))
         changes: Sequence[PathChange] = [change for change in told if change.before != change.after]
@@ -258,6 +267,13 @@ class _Desk(Struct, frozen=True, kw_only=True):
         before, after = (Picture.of(trees, run_id, tree, annex) for tree, annex in ids)
         return before, after
 
+    def mark_of_now(self) -> Mark:
+        """The workspace as it is, for a run without a snapshot."""
+        now = self._snapshot(())
+        return mark_of(
+            {"by": "start", "step": 0, "tree": now.tree, "annex": now.annex, "ignored": now.ignored}, 0
+        )
+
     def _snapshot(self, also: Iterable[bytes]) -> Snapshot:
         return self.shadow.snapshot(run_id=self.record.run_id, also=also, with_ignored=True)
 
@@ -269,7 +285,8 @@ class _Desk(Struct, frozen=True, kw_only=True):
         trees, run_id = self.shadow.trees(), self.record.run_id
         start = next(event for event in self.events if event["type"] == "run_started")
         excluded: Mapping[bytes, str] = {}
-        if ignored := read_marks(self.events)[0].ignored:
+        marks = read_marks(self.events)
+        if marks and (ignored := marks[0].ignored):
             excluded = trees.annex(run_id, ignored).unrecorded
         unseen = {**trees.annex(run_id, snapshot.ignored or "").unrecorded, **now.annex.unrecorded}
         try:

@@ -105,6 +105,17 @@ def test_a_plan_is_shown_with_its_text_and_a_notice_whenever_it_is_news(
     assert shown.count("is unknown: assuming") == 1
 
 
+def test_why_there_is_no_snapshot_is_told_with_the_first_message(
+    repository: Path, script: Script, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(repository))
+    model = script([{"text": "Done."}])
+    conversation = Conversation(Output.of([]), {**SETTINGS, "model": model}, None, lambda _: None)
+    for line in ("One", "Two", "Three"):
+        assert conversation.hear(line)
+    assert " ".join(capsys.readouterr().err.split()).count("No snapshot of the workspace") == 1
+
+
 @pytest.mark.parametrize(
     ("typed", "heard"),
     [

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chimera.testing import Reply, call
+from chimera.testing import Reply, ScriptedModel, call, text
 from tests.cli.command import UNCONFINED, Chimera, Script
 from tests.undoing import Workspace, shell
 
@@ -233,3 +233,16 @@ def test_a_run_killed_before_its_first_event_is_told_plainly(
     assert ended.code == (0 if command == "show" else 2)
     assert "has no beginning" in told
     assert "chimera run" in told
+
+
+def test_a_run_that_ended_before_its_first_request_has_an_empty_patch(
+    workspace: Workspace, chimera: Chimera
+) -> None:
+    with pytest.raises(AssertionError, match="cannot_shrink"):
+        workspace.run(model=ScriptedModel([text("never")], window=500))
+    workspace.write("a", "mine\n")
+    name = workspace.record.name
+    for command in (("diff", name), ("diff", name, "--stat"), ("undo", name)):
+        ended = chimera(*command)
+        assert (ended.code, "+mine" in ended.out) == (0, False), ended.err
+    assert (workspace.root / "a").read_text() == "mine\n"

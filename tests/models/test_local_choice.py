@@ -79,7 +79,7 @@ def test_a_server_that_ends_in_the_middle_is_told_with_its_last_words_and_not_tr
 
 @pytest.mark.parametrize(
     ("given", "sent"),
-    [({}, [0.2, 0.8, 24, 256]), ({"dry_multiplier": 0, "temperature": 1}, [1, 0, 24, 256])],
+    [({}, [0.2, 0.8, 64, 256]), ({"dry_multiplier": 0, "temperature": 1}, [1, 0, 64, 256])],
 )
 def test_a_local_model_is_kept_from_repeating_itself_unless_the_user_says_otherwise(
     environment: dict[str, str], file: Path, given: dict[str, float], sent: list[float]
