@@ -23,7 +23,6 @@ from chimera.errors import (
 )
 from chimera.models.choose import choose_model, has_price
 from chimera.models.installed import refuse_bad_installation
-from chimera.models.litellm_model import preload
 from chimera.record.events import Emit, Event
 from chimera.record.known_secrets import MASKED, make_redactor
 from chimera.record.run_directory import find_run, last_run_in
@@ -141,7 +140,7 @@ def _session(
     notices = Notices(emit)
     with ExitStack() as stack:
         if model is None or isinstance(model, str):
-            chosen = choose_model(config, process_environment(), notify=notices, prepare=preload)
+            chosen = choose_model(config, process_environment(), notify=notices, prepare=_preload_litellm)
             stack.callback(chosen.close)
             if config.max_cost is not None and not has_price(chosen.name):
                 raise UnknownPriceError(_NO_PRICE.format(chosen.name))
@@ -149,6 +148,12 @@ def _session(
         session = stack.enter_context(open_session(config, watch(model), emit=emit, **surroundings))
         notices.emit = session.emit
         yield session
+
+
+def _preload_litellm() -> None:
+    from chimera.models.litellm_model import preload
+
+    preload()
 
 
 def _recorded(run_id: str | None, state: Path, workspace: Path) -> tuple[Path, Recording]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib.util
 import os
 import site
-import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -33,16 +32,16 @@ def refuse_bad_installation() -> None:
 
 def litellm_version() -> str | None:
     """The release that an import would take, by the folder that installers name after it."""
-    folders = dict.fromkeys((*map(Path, filter(None, sys.path)), *package_folders()))
-    names = (name.partition("-") for folder in folders for name in _entries(folder))
+    spec = importlib.util.find_spec("litellm")
+    places = (spec and spec.submodule_search_locations) or ()
+    names = (name.partition("-") for place in places for name in _entries(Path(place).parent))
     found = (rest.removesuffix(_METADATA) for name, _, rest in names if name == "litellm")
     return next((version for version in found if version[:1].isdigit()), None)
 
 
 def package_folders() -> tuple[Path, ...]:
     """Where this Python finds installed packages and the `.pth` files that it reads at its start."""
-    paths = sysconfig.get_paths()
-    folders = [paths["purelib"], paths["platlib"], *site.getsitepackages()]
+    folders = site.getsitepackages()
     if site.ENABLE_USER_SITE:
         folders.append(site.getusersitepackages())
     return tuple(dict.fromkeys(Path(folder) for folder in folders))

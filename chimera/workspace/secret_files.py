@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-_NAMES = re.compile(
-    r"\.env(?:\..+)?|.+\.env|\.envrc|.+\.(?:pem|key|p12|pfx|jks|keystore|kdbx)|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
+# Compiled when the first name is looked at.
+_NAMES = (
+    r"(?i)\.env(?:\..+)?|.+\.env|\.envrc|.+\.(?:pem|key|p12|pfx|jks|keystore|kdbx)|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
     r"|[._]netrc|\.git-credentials|\.pgpass|\.my\.cnf|\.htpasswd|\.pypirc|\.dockercfg"
-    r"|credentials(?:\.(?:json|toml|ya?ml|ini))?|service[-_]account.*\.json|secrets?\.(?:json|toml|ya?ml|ini)",
-    re.IGNORECASE,
+    r"|credentials(?:\.(?:json|toml|ya?ml|ini))?|service[-_]account.*\.json|secrets?\.(?:json|toml|ya?ml|ini)"
 )
-_HARMLESS = re.compile(
-    r".+[._-](?:example|sample|template|dist|defaults?|tmpl|tpl|schema)(?:\..+)?", re.IGNORECASE
-)
+_HARMLESS = r"(?i).+[._-](?:example|sample|template|dist|defaults?|tmpl|tpl|schema)(?:\..+)?"
 _FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube"})
 
 
@@ -23,5 +21,5 @@ def is_secret_file(path: str) -> bool:
     if not parts:
         return False
     name = parts[-1]
-    named = _NAMES.fullmatch(name) is not None and _HARMLESS.fullmatch(name) is None
+    named = re.fullmatch(_NAMES, name) is not None and re.fullmatch(_HARMLESS, name) is None
     return named or any(folder.casefold() in _FOLDERS for folder in parts[:-1])

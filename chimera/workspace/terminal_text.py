@@ -19,7 +19,8 @@ _GAP_LINES = 2
 # as something that it is not, or hide text in it. All of Default_Ignorable_Code_Point (DerivedCoreProperties.txt of the
 # Unicode Character Database, version 16), and of the format characters (general category Cf) those that are not drawn. The
 # few scripts that use some of them to shape their letters (Mongolian, old Hangul, hieroglyphs) pay for it with escapes.
-_DECEPTIVE = re.compile(
+# Compiled when first needed, and so are escape sequences: most runs see none before their first request.
+_DECEPTIVE = (
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
@@ -37,7 +38,6 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Two noncharacters stand for "erase to the end of the line" and "erase the line" between the passes.
 _ERASE_TAIL = "\ufdd0"
 _ERASE_LINE = "\ufdd1"
-# Compiled when first needed: most output has none.
 _SEQUENCE = r"""(?x)
       (?P<tail>\x1b\[0?K)
     | (?P<line>\x1b\[[12]K)
@@ -76,7 +76,7 @@ def escaped(text: str) -> str:
 
     Joiners and variation selectors stay where they make an emoji or a script readable, and nowhere else.
     """
-    return _DECEPTIVE.sub(_code_point, visible(text))
+    return re.sub(_DECEPTIVE, _code_point, visible(text))
 
 
 def _code_point(match: re.Match[str]) -> str:
