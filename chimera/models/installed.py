@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib.util
 import os
 import site
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -32,9 +32,8 @@ def refuse_bad_installation() -> None:
 
 def litellm_version() -> str | None:
     """The release that an import would take, by the folder that installers name after it."""
-    spec = importlib.util.find_spec("litellm")
-    places = (spec and spec.submodule_search_locations) or ()
-    names = (name.partition("-") for place in places for name in _entries(Path(place).parent))
+    folders = dict.fromkeys((*map(Path, filter(None, sys.path)), *package_folders()))
+    names = (name.partition("-") for folder in folders for name in _entries(folder))
     found = (rest.removesuffix(_METADATA) for name, _, rest in names if name == "litellm")
     return next((version for version in found if version[:1].isdigit()), None)
 
