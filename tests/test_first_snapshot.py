@@ -48,7 +48,9 @@ def told(workspace: Workspace) -> list[tuple[str, object]]:
     return [(event["type"], event.get("by")) for event in read_events(workspace.record)]
 
 
-@pytest.mark.parametrize("adapter", ["direct", "litellm"])
+@pytest.mark.parametrize(
+    "adapter", ["direct", pytest.param("litellm", marks=pytest.mark.xdist_group("litellm"))]
+)
 def test_it_is_taken_when_the_request_has_left(workspace: Workspace, adapter: str) -> None:
     with LoopbackProvider([ask("shell", {"command": "echo a1 > a"}), say("done")]) as provider:
         settings: dict[str, Any] = {"api_base": provider.url, "window": 32_000, "adapter": adapter}
